@@ -109,7 +109,7 @@ std::string scheduled_asm(std::string_view graph, std::string_view cpu) {
 }
 
 std::string matmul_graph(int64_t m, int64_t n, int64_t k, std::string_view dtype) {
-  if (dtype == "bf16" || dtype == "f32") {
+  if (dtype.find('f') != std::string_view::npos) {
     return fmt::format(
         "graph g(%x: {3}[{0}, {2}], %y: {3}[{2}, {1}]) {{\n  %h: {3}[{0}, {1}] = matmul(%x, %y)\n  return %h\n}}\n", m,
         n, k, dtype);

@@ -130,7 +130,7 @@ TEST(Options, AnExecutorNeedsItsFunction) {
   EXPECT_STREQ(tenon_error(), "the executor's function `parallel` is null");
   const auto unknown = newer(tenon_executor{}, 1);
   EXPECT_EQ(create_with(program, tenon_context_options{.executor = &unknown.known}), TENON_UNSUPPORTED);
-  EXPECT_THAT(tenon_error(), HasSubstr("byte 25 of the tenon_executor is set"));
+  EXPECT_THAT(tenon_error(), HasSubstr("byte 24 of the tenon_executor is set"));
 }
 
 }  // namespace
