@@ -32,7 +32,7 @@ def test_what_is_no_model_and_what_is_no_runtime(tenon, tmp_path):
     assert tenon("compile", "g.tg", "-o", "g.tenon", "--cpu", "wasm32", files={"g.tg": GRAPH}).code == 0
     for arguments, message in [
         (("g.tg", "--runtime", "g.tg", "-o", "g.wasm"), "this is not a Tenon file"),
-        (("g.tenon", "--runtime", "g.tg", "-o", "g.wasm"), "g.tg: is no WebAssembly module"),
+        (("g.tenon", "--runtime", "g.tg", "-o", "g.wasm"), "g.tg: error: is no WebAssembly module"),
         (("g.tenon", "--runtime", "none.wasm", "-o", "g.wasm"), "none.wasm"),
         (("g.tenon", "--runtime", "g.tg", "-o", "none/g.wasm"), "none"),
     ]:
