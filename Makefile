@@ -356,4 +356,4 @@ lint: $(VENV_STAMP) | deps ## Check style, and look for bugs with clang-tidy and
 
 .PHONY: clean
 clean: ## Remove what was built; .venv and the system packages stay
-	@rm -rf build build-debug build-asan build-tsan compile_commands.json
+	@rm -rf build build-gcc build-debug build-asan build-tsan compile_commands.json
