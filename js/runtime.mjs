@@ -143,7 +143,7 @@ function systemFor(memory, random) {
 // ---- code -----------------------------------------------------------------------------------------------------------
 
 // What a kernel's code may use, by its own names: the memory, the stack and the table of the runtime, and functions of
-// runtime/functions.h, of the C library, and of the compiler's (a product of 128 bits, for random numbers).
+// runtime/functions.h, of the C library, and of the compiler's (a product of 128 bits).
 const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", "fmodf", "__multi3"].concat(
   ["lgamma", "digamma", "trigamma"].flatMap((name) => [`tenon_${name}_f64`, `tenon_${name}_f32`]),
 );
