@@ -52,8 +52,8 @@ void check_same(const tenon_device_tensor& tensor, const tenon_tensor& other) {
   if (other.dtype == tensor.dtype &&
       std::ranges::equal(tensor.shape, std::span(other.shape, static_cast<size_t>(other.rank))))
     return;
-  fail(TENON_INVALID_ARGUMENT, "the tensor is ", tenon_dtype_name(tensor.dtype), shape_text(tensor.shape),
-       ", got memory for ", tenon_dtype_name(other.dtype), shape_text({other.shape, static_cast<size_t>(other.rank)}));
+  fail(TENON_INVALID_ARGUMENT, "the tensor is ", tenon_dtype_name(tensor.dtype), tensor.shape, ", got memory for ",
+       tenon_dtype_name(other.dtype), std::span(other.shape, static_cast<size_t>(other.rank)));
 }
 
 tenon_tensor type_of(const tenon_device_tensor& tensor) {
@@ -65,7 +65,7 @@ tenon_tensor type_of(const tenon_device_tensor& tensor) {
 // ---- plug-ins ----
 
 tenon_status tenon_load_plugin(const char* path, const char** name) {
-  return guarded([&] {
+  return guarded([=] {
     demand(path != nullptr, "tenon_load_plugin needs a path");
     const std::string_view loaded = load_plugin(path);
     if (name != nullptr) *name = loaded.data();
@@ -73,7 +73,7 @@ tenon_status tenon_load_plugin(const char* path, const char** name) {
 }
 
 tenon_status tenon_register_device(tenon_device_plugin plugin, const char** name) {
-  return guarded([&] {
+  return guarded([=] {
     demand(plugin != nullptr, "tenon_register_device needs a plug-in");
     const std::string_view registered = register_plugin(plugin);
     if (name != nullptr) *name = registered.data();
@@ -99,7 +99,7 @@ const char* tenon_device_name(size_t device) {
 // ---- tensors ----
 
 tenon_status tenon_device_tensor_create(const char* device, const tenon_tensor* tensor, tenon_device_tensor** made) {
-  return guarded([&] {
+  return guarded([=] {
     demand(device != nullptr && tensor != nullptr && made != nullptr,
            "tenon_device_tensor_create needs a device, a tensor and a place for what it makes");
     check_type(*tensor);
@@ -115,7 +115,7 @@ tenon_status tenon_device_tensor_create(const char* device, const tenon_tensor* 
 
 tenon_status tenon_device_tensor_wrap(const char* device, const tenon_tensor* tensor, void (*release)(void* owner),
                                       void* owner, tenon_device_tensor** made) {
-  return guarded([&] {
+  return guarded([=] {
     demand(device != nullptr && tensor != nullptr && made != nullptr,
            "tenon_device_tensor_wrap needs a device, a tensor and a place for what it makes");
     demand(tensor->data != nullptr && tensor->strides == nullptr, "the tensor must have data, row-major");
@@ -134,7 +134,7 @@ tenon_status tenon_device_tensor_wrap(const char* device, const tenon_tensor* te
 void tenon_device_tensor_free(tenon_device_tensor* tensor) { delete tensor; }
 
 tenon_status tenon_device_tensor_info(tenon_device_tensor* tensor, const char** device, tenon_tensor* info) {
-  return guarded([&] {
+  return guarded([=] {
     demand(tensor != nullptr && info != nullptr, "tenon_device_tensor_info needs a tensor and a place for its type");
     *info = type_of(*tensor);
     info->data = tensor->memory->on_device(tensor->memory->device());
@@ -143,7 +143,7 @@ tenon_status tenon_device_tensor_info(tenon_device_tensor* tensor, const char** 
 }
 
 tenon_status tenon_device_tensor_read(tenon_device_tensor* tensor, const tenon_tensor* to) {
-  return guarded([&] {
+  return guarded([=] {
     demand(tensor != nullptr && to != nullptr, "tenon_device_tensor_read needs a tensor and memory");
     check_tensor(*to);
     check_same(*tensor, *to);
@@ -152,7 +152,7 @@ tenon_status tenon_device_tensor_read(tenon_device_tensor* tensor, const tenon_t
 }
 
 tenon_status tenon_set_input_on_device(tenon_context* context, size_t input, tenon_device_tensor* tensor) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && tensor != nullptr, "tenon_set_input_on_device needs a context and a tensor");
     demand_below(input, context->owner->inputs.size(), "input");
     context->context.set_input(input, type_of(*tensor), tensor->memory);
@@ -160,7 +160,7 @@ tenon_status tenon_set_input_on_device(tenon_context* context, size_t input, ten
 }
 
 tenon_status tenon_set_output_on_device(tenon_context* context, size_t output, tenon_device_tensor* tensor) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && tensor != nullptr, "tenon_set_output_on_device needs a context and a tensor");
     demand_below(output, context->owner->outputs.size(), "output");
     context->context.set_output(output, type_of(*tensor), tensor->memory);

@@ -55,8 +55,7 @@ void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner, Block
 void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
   const std::span<const Expr> expected = graph_.slots[slot].shape;
   if (shape.size() != expected.size()) {
-    fail(TENON_RUN_FAILED, "a result must be ", type_text(graph_, graph_.slots[slot]), ", got the shape ",
-         shape_text(shape));
+    fail(TENON_RUN_FAILED, "a result must be ", type_text(graph_, graph_.slots[slot]), ", got the shape ", shape);
   }
   for (size_t dim = 0; dim < expected.size(); ++dim) {
     const Instruction& only = graph_.code[expected[dim].first()];

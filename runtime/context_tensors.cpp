@@ -14,8 +14,7 @@ namespace tenon::runtime {
 
 void Context::fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const {
   fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[input].name, "' must be ",
-       type_text(graph_, graph_.slots[graph_.inputs[input].slot]), ", got ", tenon_dtype_name(dtype),
-       shape_text(shape));
+       type_text(graph_, graph_.slots[graph_.inputs[input].slot]), ", got ", tenon_dtype_name(dtype), shape);
 }
 
 void Context::set_input(size_t i, const tenon_tensor& tensor) {
@@ -99,7 +98,7 @@ void Context::set_output_type(size_t i, const tenon_tensor* given) {
   if (tensor.dtype != slot.dtype || tensor.rank != static_cast<int32_t>(slot.shape.size())) {
     fail(TENON_INVALID_ARGUMENT, "output '", graph_.outputs[i].name, "' is ", type_text(graph_, slot),
          ", got memory for ", tenon_dtype_name(tensor.dtype),
-         shape_text({tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))}));
+         std::span(tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))));
   }
   const std::span<const int64_t> shape(tensor.shape, slot.shape.size());
   std::ranges::copy(shape, output.shape.begin());
@@ -124,8 +123,8 @@ void Context::place_output(size_t i) {
   if (frame_->elements[info.slot] < 0) return;
   const bool has_type = output.is_set || output.on_device;
   if (has_type && !std::ranges::equal(output.shape, shape_of_output(i))) {
-    fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(shape_of_output(i)),
-         ", got memory for ", shape_text(output.shape));
+    fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_of_output(i), ", got memory for ",
+         output.shape);
   }
   const uint32_t source = graph_.root_of(info.slot).source.task;
   if (output.is_left && is_skipped(source)) return;
@@ -184,8 +183,8 @@ void Context::copy_outputs() {
     size_late(info.slot);
     const TensorView from = view_of(info.slot);
     if ((output.is_set || output.on_device) && !std::ranges::equal(output.shape, from.shape)) {
-      fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(from.shape),
-           ", got memory for ", shape_text(output.shape));
+      fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", from.shape, ", got memory for ",
+           output.shape);
     }
     const bool is_ours = !info.is_copied && !output.is_set;
     const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
@@ -249,7 +248,7 @@ void Context::apply_updates() {
     const TensorSlot& root = graph_.root_of(value);
     const TensorView view = view_of(value);
     if (!std::ranges::equal(view.shape, view_of(target).shape)) {
-      fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
+      fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", view.shape);
     }
     const bool stays = root.source.task != kNone && is_skipped(root.source.task);  // in a device's memory
     values.push_back(stays ? nullptr : view.data);

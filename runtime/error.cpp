@@ -1,6 +1,7 @@
 #include "runtime/error.h"
 
 #include <charconv>
+#include <cstdarg>
 #include <cstdio>
 
 namespace tenon::runtime {
@@ -17,26 +18,62 @@ void append_real(std::string& text, double number) {
   text.append(digits, static_cast<size_t>(std::snprintf(digits, sizeof digits, "%g", number)));
 }
 
-}  // namespace
+void append_sizes(std::string& text, TextSizes sizes) {
+  text += '[';
+  for (size_t i = 0; i < sizes.size; ++i) {
+    if (i > 0) text += ", ";
+    append_integer(text, sizes.data[i]);
+  }
+  text += ']';
+}
 
-void TextPart::append_to(std::string& text) const {
-  switch (kind_) {
-    case kText:
-      text += text_;
+void append_part(std::string& text, TextPart kind, va_list& parts) {
+  switch (kind) {
+    case TextPart::kLiteral:
+      text += va_arg(parts, const char*);
       return;
-    case kReal:
-      return append_real(text, real_);
-    case kSigned:
-      return append_integer(text, signed_);
-    case kUnsigned:
-      return append_integer(text, unsigned_);
+    case TextPart::kText: {
+      const auto bytes = va_arg(parts, TextBytes);
+      text.append(bytes.data, bytes.size);
+      return;
+    }
+    case TextPart::kSigned:
+      return append_integer(text, va_arg(parts, int64_t));
+    case TextPart::kUnsigned:
+      return append_integer(text, va_arg(parts, uint64_t));
+    case TextPart::kSizes:
+      return append_sizes(text, va_arg(parts, TextSizes));
+    case TextPart::kReal:
+      return append_real(text, va_arg(parts, double));
+    case TextPart::kEnd:
+      return;
   }
 }
 
-std::string join(std::initializer_list<TextPart> parts) {
+std::string joined(uint64_t kinds, va_list& parts) {
   std::string text;
-  for (const TextPart& part : parts) part.append_to(text);
+  for (; kinds != 0; kinds >>= kPartBits) {
+    append_part(text, static_cast<TextPart>(kinds & ((1u << kPartBits) - 1)), parts);
+  }
   return text;
+}
+
+}  // namespace
+
+std::string join_parts(uint64_t kinds, ...) {
+  va_list parts;
+  va_start(parts, kinds);
+  std::string text = joined(kinds, parts);
+  va_end(parts);
+  return text;
+}
+
+void fail_with_parts(tenon_status status, uint64_t kinds, ...) {
+  va_list parts;
+  va_start(parts, kinds);
+  std::string text = joined(kinds, parts);
+  va_end(parts);
+  throw StatusError(status, std::move(text));
 }
 
 void HostFailure::throw_it(tenon_status status, const char* kind, std::string_view name) {
@@ -44,7 +81,5 @@ void HostFailure::throw_it(tenon_status status, const char* kind, std::string_vi
   const bool is_known = status >= TENON_INVALID_ARGUMENT && status <= TENON_INTERNAL;
   fail(is_known ? status : TENON_RUN_FAILED, kind, name, ": ", text_[0] == 0 ? "it failed without a reason" : text_);
 }
-
-void fail_with(tenon_status status, std::initializer_list<TextPart> parts) { throw StatusError(status, join(parts)); }
 
 }  // namespace tenon::runtime

@@ -4,9 +4,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,58 +27,56 @@ class StatusError : public std::exception {
   std::string message_;
 };
 
-// A piece of a text. Taken by value, so that each function of it is compiled once, not once per argument list.
-class TextPart {
- public:
-  TextPart(std::string_view text) : kind_(kText), text_(text) {}           // NOLINT: an argument of fail
-  TextPart(const char* text) : TextPart(std::string_view(text)) {}         // NOLINT
-  TextPart(const std::string& text) : TextPart(std::string_view(text)) {}  // NOLINT
-  TextPart(double number) : kind_(kReal), real_(number) {}                 // NOLINT
-  template <std::signed_integral Integer>
-  TextPart(Integer number) : kind_(kSigned), signed_(number) {}  // NOLINT
-  template <std::unsigned_integral Integer>
-  TextPart(Integer number) : kind_(kUnsigned), unsigned_(number) {}  // NOLINT
+// The parts of a text, as arguments of one function: a word tells what each argument is. There are hundreds of places
+// that fail, and none of them is worth code of its own.
+enum class TextPart : uint8_t { kEnd, kLiteral, kText, kSigned, kUnsigned, kReal, kSizes };
+constexpr size_t kPartBits = 3, kMostParts = 64 / kPartBits;
 
-  void append_to(std::string& text) const;
+std::string join_parts(uint64_t kinds, ...);
+[[noreturn, gnu::cold]] void fail_with_parts(tenon_status status, uint64_t kinds, ...);
 
- private:
-  enum : uint8_t { kText, kReal, kSigned, kUnsigned } kind_;
-  union {
-    std::string_view text_;
-    double real_;
-    int64_t signed_;
-    uint64_t unsigned_;
-  };
+// Views that may be arguments after `...`.
+struct TextBytes {
+  const char* data;
+  size_t size;
+};
+struct TextSizes {
+  const int64_t* data;
+  size_t size;
 };
 
-std::string join(std::initializer_list<TextPart> parts);
-[[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
-
-// The type in which a part is passed: literals of all lengths become one type, integers become two. So there are few
-// instances of the functions below. No text is copied.
+// How a part is passed: a literal without its length, an integer in 64 bits. No text is copied.
 inline const char* passed(const char* text) { return text; }
-inline std::string_view passed(const std::string& text) { return text; }
-inline std::string_view passed(std::string_view text) { return text; }
+inline TextBytes passed(std::string_view text) { return {text.data(), text.size()}; }
+inline TextBytes passed(const std::string& text) { return {text.data(), text.size()}; }
+inline TextSizes passed(std::span<const int64_t> sizes) { return {sizes.data(), sizes.size()}; }  // as "[2, 3]"
 inline double passed(double number) { return number; }
 inline int64_t passed(std::signed_integral auto number) { return number; }
 inline uint64_t passed(std::unsigned_integral auto number) { return number; }
 
-template <class... Parts>
-[[gnu::noinline]] std::string text_of_passed(Parts... parts) {
-  return join({TextPart(parts)...});
-}
-template <class... Parts>
-[[noreturn, gnu::noinline, gnu::cold]] void fail_passed(tenon_status status, Parts... parts) {
-  fail_with(status, {TextPart(parts)...});
+constexpr TextPart kind_of(const char*) { return TextPart::kLiteral; }
+constexpr TextPart kind_of(TextBytes) { return TextPart::kText; }
+constexpr TextPart kind_of(TextSizes) { return TextPart::kSizes; }
+constexpr TextPart kind_of(double) { return TextPart::kReal; }
+constexpr TextPart kind_of(int64_t) { return TextPart::kSigned; }
+constexpr TextPart kind_of(uint64_t) { return TextPart::kUnsigned; }
+
+// The first part stands in the lowest bits.
+template <class... Passed>
+constexpr uint64_t kinds_of() {
+  static_assert(sizeof...(Passed) < kMostParts);
+  uint64_t kinds = 0, shift = 0;
+  ((kinds |= static_cast<uint64_t>(kind_of(Passed())) << shift, shift += kPartBits), ...);
+  return kinds;
 }
 
 template <class... Parts>
 [[gnu::always_inline]] inline std::string text_of(const Parts&... parts) {
-  return text_of_passed(passed(parts)...);
+  return join_parts(kinds_of<decltype(passed(parts))...>(), passed(parts)...);
 }
 template <class... Parts>
 [[noreturn, gnu::always_inline]] inline void fail(tenon_status status, const Parts&... parts) {
-  fail_passed(status, passed(parts)...);
+  fail_with_parts(status, kinds_of<decltype(passed(parts))...>(), passed(parts)...);
 }
 
 // Where a function of the host or of a plug-in writes the text of its failure.

@@ -118,7 +118,7 @@ void check_argument(const TaskGraph& graph, const CallableKernel& kernel, const 
   const std::span<const int64_t> given(tensor.shape, static_cast<size_t>(tensor.rank));
   if (tensor.dtype == graph.slots[slot].dtype && std::ranges::equal(given, shape)) return;
   fail(TENON_INVALID_ARGUMENT, "kernel ", kernel.name, " wants ", type_text(graph, graph.slots[slot]), " as ", what,
-       " ", number, ", got ", tenon_dtype_name(tensor.dtype), shape_text(given));
+       " ", number, ", got ", tenon_dtype_name(tensor.dtype), given);
 }
 
 void call_kernel(const LoadedProgram& program, const CallableKernel& kernel, const KernelArguments& arguments) {

@@ -18,12 +18,6 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 48;  // no machine has more, and products of a few sizes stay exact
 
-std::string text_of_type(const TensorView& view) {
-  std::string text = text_of(tenon_dtype_name(view.dtype), "[");
-  for (const int64_t size : view.shape) text += text_of(text.back() == '[' ? "" : ", ", size);
-  return text + "]";
-}
-
 void check_view(const TensorView& view, std::string_view name) {
   if (tenon_dtype_size(view.dtype) == 0) fail(TENON_BAD_FILE, name, ": a tensor has an unknown dtype");
   check_sizes(view, name);
@@ -69,8 +63,9 @@ class Call {
 
   void require(bool fits, const TensorView& view) const {
     if (fits) return;
-    fail(TENON_BAD_FILE, name_, ": ", text_of_type(view),
-         " does not fit the function, or the other tensors of the call, of which the first is ", text_of_type(in()));
+    fail(TENON_BAD_FILE, name_, ": ", tenon_dtype_name(view.dtype), view.shape,
+         " does not fit the function, or the other tensors of the call, of which the first is ",
+         tenon_dtype_name(in().dtype), in().shape);
   }
 
   void check_memory(int64_t error) const {
@@ -392,8 +387,8 @@ void householder_product(LibraryCall& arguments) {
   c.expect(tau, a.dtype, a.batch, {count});
   c.expect(c.out(), a.dtype, c.in(0).shape);
   if (count > a.shape.columns || a.shape.columns > a.shape.rows) {
-    fail(TENON_RUN_FAILED, "householder_product: ", count, " reflections of ", text_of_type(c.in(0)),
-         " must be at most its columns, and these at most its rows");
+    fail(TENON_RUN_FAILED, "householder_product: ", count, " reflections of ", tenon_dtype_name(c.in(0).dtype),
+         c.in(0).shape, " must be at most its columns, and these at most its rows");
   }
   c.check_memory(
       tenon_householder_product(c.services(), a.dtype, a.shape, count, c.in(0).data, tau.data, c.out().data));
@@ -496,7 +491,7 @@ void check_sizes(const TensorView& view, std::string_view function) {
   int64_t most = 1;
   for (const int64_t size : view.shape) {
     if (size < 0 || size > kMostElements || most > kMostElements / std::max<int64_t>(size, 1)) {
-      fail(TENON_BAD_FILE, function, ": a tensor has the sizes ", text_of_type(view));
+      fail(TENON_BAD_FILE, function, ": a tensor has the sizes ", tenon_dtype_name(view.dtype), view.shape);
     }
     most *= std::max<int64_t>(size, 1);
   }

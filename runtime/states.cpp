@@ -31,7 +31,7 @@ void check_same(const StateInfo& a, const StateInfo& b) {
 
 }  // namespace
 
-std::string type_text(const StateInfo& info) { return tenon_dtype_name(info.dtype) + shape_text(info.shape); }
+std::string type_text(const StateInfo& info) { return text_of(tenon_dtype_name(info.dtype), info.shape); }
 
 std::vector<StateInfo> states_of(const Programs& programs) {
   std::vector<StateInfo> all;
@@ -95,7 +95,7 @@ void States::set(size_t i, const tenon_tensor& tensor) {
   const std::span<const int64_t> shape(tensor.shape, static_cast<size_t>(tensor.rank));
   if (!is_same_type(info, tensor.dtype, shape)) {
     fail(TENON_INVALID_ARGUMENT, "state '", info.name, "' is ", type_text(info), ", got ",
-         tenon_dtype_name(tensor.dtype), shape_text(shape));
+         tenon_dtype_name(tensor.dtype), shape);
   }
   std::vector<int64_t> row_major(shape.size());
   row_major_strides(shape, row_major);

@@ -524,10 +524,4 @@ std::string type_text(const TaskGraph& graph, const TensorSlot& slot) {
   return text + "]";
 }
 
-std::string shape_text(std::span<const int64_t> shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + text_of(shape[i]);
-  return text + "]";
-}
-
 }  // namespace tenon::runtime

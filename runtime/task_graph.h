@@ -155,7 +155,6 @@ const char* name_of(TaskKind kind);  // "kernel"
 
 // A type as text: "f32[N, 4]".
 std::string type_text(const TaskGraph& graph, const TensorSlot& slot);
-std::string shape_text(std::span<const int64_t> shape);
 std::string expr_text(const TaskGraph& graph, const Expr& expr);
 
 }  // namespace tenon::runtime

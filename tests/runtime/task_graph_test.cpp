@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "runtime/error.h"
 #include "tests/runtime/support_program.h"
 
 namespace tenon::runtime {
@@ -253,8 +254,8 @@ TEST(TaskGraph, ExpressionsAsText) {
                                 {ExprOp::Constant, 9},
                                 {ExprOp::Min, 0}});
   EXPECT_EQ(expr_text(tables.read(), sum), "min(((N*3) + 1//2), 9)");
-  EXPECT_EQ(shape_text(std::vector<int64_t>{2, 3}), "[2, 3]");
-  EXPECT_EQ(shape_text({}), "[]");
+  EXPECT_EQ(text_of(std::vector<int64_t>{2, 3}), "[2, 3]");
+  EXPECT_EQ(text_of(std::vector<int64_t>()), "[]");
 }
 
 }  // namespace
