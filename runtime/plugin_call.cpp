@@ -38,14 +38,14 @@ DeviceSettings& mutable_settings() {
 // A call with the memory that it writes. The thread that runs it may outlive the caller.
 class PluginCall {
  public:
-  PluginCall(std::shared_ptr<void> frame, PluginFunction run) : frame_(std::move(frame)), run_(run) {
+  explicit PluginCall(std::shared_ptr<PluginFrame> frame) : frame_(std::move(frame)) {
     std::memset(text_ + kTextBytes, kFence, kFenceBytes);
   }
 
   void run() noexcept {
     tenon_text error{text_, kTextBytes};
     try {
-      status_ = run_(frame_.get(), &error);
+      status_ = frame_->run(&error);
     } catch (...) {
       status_ = tenon_write_text(&error, TENON_RUN_FAILED, "it threw an exception, which no plug-in may");
     }
@@ -81,8 +81,7 @@ class PluginCall {
   }
 
  private:
-  std::shared_ptr<void> frame_;
-  PluginFunction run_;
+  std::shared_ptr<PluginFrame> frame_;
   tenon_status status_ = TENON_OK;
   char text_[kTextBytes + kFenceBytes] = {};  // the fence stays as it is
   std::mutex mutex_;
@@ -95,10 +94,10 @@ class PluginCall {
 const DeviceSettings& device_settings() { return mutable_settings(); }
 void set_device_settings(const DeviceSettings& settings) { mutable_settings() = settings; }
 
-void call_frame(std::string_view device, const char* function, const std::shared_ptr<void>& frame, PluginFunction run) {
+void call_frame(std::string_view device, const char* function, std::shared_ptr<PluginFrame> frame) {
   const DeviceSettings& settings = device_settings();
   if (settings.before_call != nullptr) settings.before_call(device, function);
-  const auto call = std::make_shared<PluginCall>(frame, run);
+  const auto call = std::make_shared<PluginCall>(std::move(frame));
   if (settings.seconds == 0) {
     call->run();
   } else if (!PluginCall::run_apart(call, settings.seconds)) {

@@ -31,22 +31,28 @@ class LostDevice : public StatusError {
   using StatusError::StatusError;
 };
 
-using PluginFunction = tenon_status (*)(void* frame, tenon_text* error);
-void call_frame(std::string_view device, const char* function, const std::shared_ptr<void>& frame, PluginFunction run);
+// A call with the memory that it needs. One class with virtual functions: so all calls share the code that counts and
+// frees them.
+class PluginFrame {
+ public:
+  virtual ~PluginFrame() = default;
+  virtual tenon_status run(tenon_text* error) = 0;
+};
+void call_frame(std::string_view device, const char* function, std::shared_ptr<PluginFrame> frame);
 
 // Runs `tenon_status body(Result& result, tenon_text* error)`, which calls `function` of the plug-in, and returns the
 // result, which begins as `start`. Throws a StatusError if the call fails, or breaks a rule.
 template <class Result, class Body>
 Result call_plugin(std::string_view device, const char* function, Result start, Body body) {
-  struct Frame {
+  struct Frame final : PluginFrame {
+    Frame(Result start, Body body) : result(std::move(start)), body(std::move(body)) {}
+    tenon_status run(tenon_text* error) override { return body(result, error); }
     Result result;
     Body body;
   };
-  const auto frame = std::make_shared<Frame>(Frame{std::move(start), std::move(body)});
-  call_frame(device, function, frame, [](void* self, tenon_text* error) {
-    auto& it = *static_cast<Frame*>(self);
-    return it.body(it.result, error);
-  });
+  auto* const frame = new Frame(std::move(start), std::move(body));
+  const std::shared_ptr<PluginFrame> owner(static_cast<PluginFrame*>(frame));
+  call_frame(device, function, owner);
   return std::move(frame->result);
 }
 
