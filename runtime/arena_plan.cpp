@@ -12,11 +12,14 @@ namespace {
 
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
+// A placed tensor: its offset and its id. Pairs of integers, as other lists that the runtime sorts: so they share its
+// code.
+using Place = std::pair<int64_t, int64_t>;
+
 // The placed tensors, by offset and by range of time. In a program of many tasks, few tensors live in one range.
 class Placed {
  public:
-  Placed(std::span<const Lifetime> lifetimes, const std::vector<int64_t>& offsets)
-      : lifetimes_(lifetimes), offsets_(offsets) {
+  explicit Placed(std::span<const Lifetime> lifetimes) : lifetimes_(lifetimes) {
     constexpr size_t kMostStretches = 1024, kTensorsOfStretch = 16;
     const size_t stretches = std::min(kMostStretches, lifetimes.size() / kTensorsOfStretch + 1);
     int64_t end = 0;
@@ -25,52 +28,53 @@ class Placed {
     stretches_.resize(stretches);
   }
 
-  void add(size_t id) {
-    all_.insert(std::ranges::upper_bound(all_, id, [this](size_t a, size_t b) { return is_below(a, b); }), id);
+  void add(size_t id, int64_t offset) {
+    const Place place(offset, id);
+    all_.insert(std::ranges::upper_bound(all_, place), place);
     for (size_t at = stretch_at(lifetimes_[id].first); at <= stretch_at(lifetimes_[id].last); ++at)
-      stretches_[at].push_back(id);
+      stretches_[at].push_back(place);
   }
 
   // The placed tensors of the ranges in which this tensor lives, by offset. Some of them live at another time.
-  const std::vector<size_t>& neighbours(size_t id) {
+  const std::vector<Place>& neighbours(size_t id) {
     const size_t first = stretch_at(lifetimes_[id].first), last = stretch_at(lifetimes_[id].last);
     size_t entries = 0;
     for (size_t at = first; at <= last; ++at) entries += stretches_[at].size();
     if (entries > all_.size() / 16) return all_;  // sorted already
     found_.clear();
     for (size_t at = first; at <= last; ++at) {
-      std::ranges::copy_if(stretches_[at], std::back_inserter(found_),
-                           [&](size_t other) { return at == std::max(first, stretch_at(lifetimes_[other].first)); });
+      std::ranges::copy_if(stretches_[at], std::back_inserter(found_), [&](const Place& other) {
+        return at == std::max(first, stretch_at(lifetimes_[static_cast<size_t>(other.second)].first));
+      });
     }
-    std::ranges::sort(found_, [this](size_t a, size_t b) { return is_below(a, b); });
+    std::ranges::sort(found_);
     return found_;
   }
 
  private:
   size_t stretch_at(int64_t time) const { return static_cast<size_t>(time / length_); }
-  bool is_below(size_t a, size_t b) const { return offsets_[a] < offsets_[b]; }
 
   std::span<const Lifetime> lifetimes_;
-  const std::vector<int64_t>& offsets_;
   int64_t length_;
-  std::vector<std::vector<size_t>> stretches_;
-  std::vector<size_t> all_, found_;
+  std::vector<std::vector<Place>> stretches_;
+  std::vector<Place> all_, found_;
 };
 
 // Places each tensor, in this order, at the lowest offset that is free while it lives.
 ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<size_t>& order) {
   ArenaPlan plan{std::vector<int64_t>(lifetimes.size()), 0};
-  Placed placed(lifetimes, plan.offsets);
+  Placed placed(lifetimes);
   for (size_t next : order) {
     int64_t offset = 0;
-    for (size_t other : placed.neighbours(next)) {
-      if (!meet(lifetimes[next], lifetimes[other])) continue;
-      if (checked_add(offset, lifetimes[next].bytes) <= plan.offsets[other]) break;
-      offset = std::max(offset, checked_add(plan.offsets[other], aligned_size(lifetimes[other].bytes)));
+    for (const auto& [begin, id] : placed.neighbours(next)) {
+      const Lifetime& other = lifetimes[static_cast<size_t>(id)];
+      if (!meet(lifetimes[next], other)) continue;
+      if (checked_add(offset, lifetimes[next].bytes) <= begin) break;
+      offset = std::max(offset, checked_add(begin, aligned_size(other.bytes)));
     }
     plan.offsets[next] = offset;
     plan.bytes = std::max(plan.bytes, checked_add(offset, aligned_size(lifetimes[next].bytes)));
-    placed.add(next);
+    placed.add(next, offset);
   }
   return plan;
 }

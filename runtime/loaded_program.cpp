@@ -1,6 +1,7 @@
 #include "runtime/loaded_program.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "runtime/allocator.h"
 #include "runtime/arena_plan.h"
@@ -271,12 +272,12 @@ std::string largest_tensors(const TaskGraph& graph, const Frame& frame, uint32_t
     if (slot.source.task == kNone && !is_kept) continue;
     tensors.emplace_back(frame.elements[id] * static_cast<int64_t>(tenon_dtype_size(slot.dtype)), id);
   }
-  std::ranges::sort(tensors, std::greater());
+  std::ranges::sort(tensors);
   std::string text;
-  for (size_t i = 0; i < std::min(kNamedTensors, tensors.size()); ++i) {
-    const TensorSlot& slot = graph.slots[static_cast<size_t>(tensors[i].second)];
+  for (const auto& [bytes, id] : tensors | std::views::reverse | std::views::take(kNamedTensors)) {
+    const TensorSlot& slot = graph.slots[static_cast<size_t>(id)];
     const bool is_made = slot.source.task != kNone;
-    text += text_of("\n  ", tensors[i].first, " bytes: ", type_text(graph, slot), " of ",
+    text += text_of("\n  ", bytes, " bytes: ", type_text(graph, slot), " of ",
                     is_made ? graph.tasks[slot.source.task].name : std::string_view("the weights"));
   }
   return text;
