@@ -268,7 +268,7 @@ const char* tenon_error() { return last_error.get(); }
 const char* tenon_version() { return TENON_VERSION; }
 
 tenon_status tenon_load_file(const char* path, const tenon_load_options* options, tenon_program** program) {
-  return guarded([&] {
+  return guarded([=] {
     demand(path != nullptr && program != nullptr, "tenon_load_file needs a path and a place for the program");
     const tenon_load_options given = options_of(options, "tenon_load_options");
     with_path(path, [&] { load(std::make_shared<const Container>(Container::open(path)), given, program); });
@@ -277,7 +277,7 @@ tenon_status tenon_load_file(const char* path, const tenon_load_options* options
 
 tenon_status tenon_load_memory(const void* bytes, size_t size, const tenon_load_options* options,
                                tenon_program** program) {
-  return guarded([&] {
+  return guarded([=] {
     demand(bytes != nullptr && program != nullptr, "tenon_load_memory needs bytes and a place for the program");
     load(std::make_shared<const Container>(Container::of_memory({static_cast<const std::byte*>(bytes), size})),
          options_of(options, "tenon_load_options"), program);
@@ -297,7 +297,7 @@ const char* tenon_entry_name(const tenon_program* program, size_t entry) {
 }
 
 tenon_status tenon_program_entry(const tenon_program* program, const char* name, tenon_program** entry) {
-  return guarded([&] {
+  return guarded([=] {
     contents(program);
     demand(name != nullptr && entry != nullptr, "tenon_program_entry needs a name and a place for the program");
     std::string names;
@@ -325,15 +325,15 @@ size_t tenon_symbol_count(const tenon_program* program) {
 }
 
 tenon_status tenon_input_info(const tenon_program* program, size_t input, tenon_tensor_info* info) {
-  return guarded([&] { give_info(contents(program).inputs, input, "input", info); });
+  return guarded([=] { give_info(contents(program).inputs, input, "input", info); });
 }
 
 tenon_status tenon_output_info(const tenon_program* program, size_t output, tenon_tensor_info* info) {
-  return guarded([&] { give_info(contents(program).outputs, output, "output", info); });
+  return guarded([=] { give_info(contents(program).outputs, output, "output", info); });
 }
 
 tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, tenon_symbol* info) {
-  return guarded([&] {
+  return guarded([=] {
     const NamedProgram& own = contents(program);
     demand(info != nullptr, "the place for the description is null");
     demand_below(symbol, own.symbols.size(), "symbol");
@@ -344,12 +344,12 @@ tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, teno
 
 tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,
                                   tenon_context** context) {
-  return guarded([&] { create_context(program, options, nullptr, context); });
+  return guarded([=] { create_context(program, options, nullptr, context); });
 }
 
 tenon_status tenon_context_create_with(const tenon_program* program, const tenon_context_options* options,
                                        tenon_states* states, tenon_context** context) {
-  return guarded([&] {
+  return guarded([=] {
     contents(states);
     create_context(program, options, states->states, context);
   });
@@ -358,7 +358,7 @@ tenon_status tenon_context_create_with(const tenon_program* program, const tenon
 void tenon_context_free(tenon_context* context) { delete context; }
 
 tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && tensor != nullptr, "tenon_set_input needs a context and a tensor");
     demand_below(input, context->owner->inputs.size(), "input");
     check_tensor(*tensor);
@@ -367,7 +367,7 @@ tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_t
 }
 
 tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr, "tenon_set_output needs a context");
     demand_below(output, context->owner->outputs.size(), "output");
     if (tensor != nullptr) check_tensor(*tensor);
@@ -376,14 +376,14 @@ tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon
 }
 
 tenon_status tenon_set_seed(tenon_context* context, int64_t seed) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr, "tenon_set_seed needs a context");
     context->context.set_seed(seed);
   });
 }
 
 tenon_status tenon_run(tenon_context* context) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr, "tenon_run needs a context");
     try {
       context->context.run();
@@ -396,7 +396,7 @@ tenon_status tenon_run(tenon_context* context) {
 }
 
 tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon_tensor* tensor) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && tensor != nullptr, "tenon_get_output needs a context and a place for the tensor");
     demand_below(output, context->owner->outputs.size(), "output");
     demand(context->context.has_run(), "there is no result: the context has not run");
@@ -406,7 +406,7 @@ tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon
 }
 
 tenon_status tenon_context_memory(const tenon_context* context, tenon_memory* memory) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && memory != nullptr, "tenon_context_memory needs a context and a place for the numbers");
     const auto& allocator = context->context.allocator();
     const auto* const frame = context->context.frame();
@@ -419,7 +419,7 @@ size_t tenon_event_count(const tenon_context* context) {
 }
 
 tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_event* event) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && event != nullptr, "tenon_get_event needs a context and a place for the event");
     const auto events = context->context.events();
     demand_below(number, events.size(), "event");
@@ -434,7 +434,7 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
 // ---- calls ----
 
 tenon_status tenon_register_call(const char* name, tenon_call_function function, void* user_data) {
-  return guarded([&] {
+  return guarded([=] {
     demand(name != nullptr && *name != 0, "tenon_register_call needs a name");
     tenon::runtime::register_call(name, {function, user_data});
   });
@@ -444,7 +444,7 @@ tenon_status tenon_register_call(const char* name, tenon_call_function function,
 
 tenon_status tenon_states_create(const tenon_program* program, const tenon_states_options* options,
                                  tenon_states** states) {
-  return guarded([&] {
+  return guarded([=] {
     contents(program);
     demand(states != nullptr, "the place for the states is null");
     const int64_t budget = options_of(options, "tenon_states_options").budget;
@@ -457,7 +457,7 @@ tenon_status tenon_states_create(const tenon_program* program, const tenon_state
 }
 
 tenon_status tenon_context_states(const tenon_context* context, tenon_states** states) {
-  return guarded([&] {
+  return guarded([=] {
     demand(context != nullptr && states != nullptr, "tenon_context_states needs a context and a place for its states");
     *states = make_states(context->context.states());
   });
@@ -468,14 +468,14 @@ void tenon_states_free(tenon_states* states) { delete states; }
 size_t tenon_state_count(const tenon_states* states) { return states == nullptr ? 0 : states->infos.size(); }
 
 tenon_status tenon_state_info(const tenon_states* states, size_t state, tenon_tensor_info* info) {
-  return guarded([&] {
+  return guarded([=] {
     demand(states != nullptr, "the states are null");
     give_info(states->infos, state, "state", info);
   });
 }
 
 tenon_status tenon_find_state(const tenon_states* states, const char* name, size_t* state) {
-  return guarded([&] {
+  return guarded([=] {
     demand(states != nullptr && name != nullptr && state != nullptr, "tenon_find_state needs states, a name, a place");
     *state = states->states->find(name);
     if (*state == states->infos.size()) fail(TENON_INVALID_ARGUMENT, "there is no state '", name, "'");
@@ -483,7 +483,7 @@ tenon_status tenon_find_state(const tenon_states* states, const char* name, size
 }
 
 tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* tensor) {
-  return with_states(states, [&](States& own) {
+  return with_states(states, [=](States& own) {
     demand(tensor != nullptr, "the place for the tensor is null");
     demand_below(state, own.all().size(), "state");
     const StateInfo& info = own.all()[state];
@@ -492,7 +492,7 @@ tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* t
 }
 
 tenon_status tenon_set_state(tenon_states* states, size_t state, const tenon_tensor* tensor) {
-  return with_states(states, [&](States& own) {
+  return with_states(states, [=](States& own) {
     demand(tensor != nullptr, "the tensor is null");
     demand_below(state, own.all().size(), "state");
     check_tensor(*tensor);
@@ -505,7 +505,7 @@ tenon_status tenon_states_reset(tenon_states* states) {
 }
 
 tenon_status tenon_set_note(tenon_states* states, const char* key, const char* value) {
-  return with_states(states, [&](States& own) {
+  return with_states(states, [=](States& own) {
     demand(key != nullptr && *key != 0, "a note needs a key");
     if (value != nullptr)
       own.notes().insert_or_assign(key, value);
@@ -517,7 +517,7 @@ tenon_status tenon_set_note(tenon_states* states, const char* key, const char* v
 size_t tenon_note_count(const tenon_states* states) { return states == nullptr ? 0 : states->states->notes().size(); }
 
 tenon_status tenon_get_note(tenon_states* states, size_t note, tenon_note* place) {
-  return with_states(states, [&](States& own) {
+  return with_states(states, [=](States& own) {
     demand(place != nullptr, "the place for the note is null");
     demand_below(note, own.notes().size(), "note");
     const auto& [key, value] = *std::next(own.notes().begin(), static_cast<std::ptrdiff_t>(note));
@@ -526,21 +526,21 @@ tenon_status tenon_get_note(tenon_states* states, size_t note, tenon_note* place
 }
 
 tenon_status tenon_states_save(tenon_states* states, const char* path) {
-  return guarded([&] {
+  return guarded([=] {
     demand(path != nullptr, "the path is null");
     save_states(contents(states), path);
   });
 }
 
 tenon_status tenon_states_load(tenon_states* states, const char* path) {
-  return guarded([&] {
+  return guarded([=] {
     demand(path != nullptr, "the path is null");
     load_states(contents(states), path);
   });
 }
 
 tenon_status tenon_states_export(tenon_states* states, const char* path) {
-  return guarded([&] {
+  return guarded([=] {
     demand(path != nullptr, "the path is null");
     export_states(contents(states), path);
   });

@@ -93,7 +93,7 @@ size_t tenon_kernel_count(const tenon_program* program) {
 }
 
 tenon_status tenon_describe_kernel(const tenon_program* program, size_t kernel, tenon_kernel_info* info) {
-  return guarded([&] {
+  return guarded([=] {
     const std::vector<NamedKernel>& kernels = kernels_of(program);
     demand(info != nullptr, "the place for the description is null");
     demand_below(kernel, kernels.size(), "kernel");
@@ -104,7 +104,7 @@ tenon_status tenon_describe_kernel(const tenon_program* program, size_t kernel, 
 
 tenon_status tenon_kernel_argument(const tenon_program* program, size_t kernel, size_t number,
                                    tenon_tensor_info* info) {
-  return guarded([&] {
+  return guarded([=] {
     const std::vector<NamedKernel>& kernels = kernels_of(program);
     demand(info != nullptr, "the place for the description is null");
     demand_below(kernel, kernels.size(), "kernel");
@@ -116,7 +116,7 @@ tenon_status tenon_kernel_argument(const tenon_program* program, size_t kernel, 
 
 tenon_status tenon_call_kernel(const tenon_program* program, const char* name, const tenon_tensor* inputs,
                                uint64_t input_count, const tenon_tensor* outputs, uint64_t output_count) {
-  return guarded([&] {
+  return guarded([=] {
     const std::vector<NamedKernel>& kernels = kernels_of(program);
     demand(name != nullptr, "tenon_call_kernel needs a name");
     const LoadedProgram& loaded = *program->shared->program;
