@@ -195,7 +195,9 @@ std::string_view load_plugin(const std::string& path);
 std::string_view register_plugin(tenon_device_plugin plugin);
 
 std::vector<std::string_view> device_names();  // without the CPU
-bool has_device(std::string_view name);
+bool has_device(std::string_view name);        // whether it is loaded
+// Whether there is a device of this name. That of this installation ("cuda") is loaded when somebody names it.
+bool load_device(std::string_view name);
 std::string library_of(std::string_view name);  // the path that was loaded; empty: it is part of this program
 
 // A spec is a name, or a name and options: "npu", "npu:rate=2". A device that is open by the same spec is shared.

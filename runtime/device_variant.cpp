@@ -72,6 +72,7 @@ DeviceVariant find_devices(const Container& container, const Container::Section&
 
 DeviceVariant choose_variant(const Container& container, std::string_view prefix, std::string_view wanted) {
   if (wanted == "cpu") return {};
+  if (!wanted.empty()) load_device(name_of_spec(wanted));
   std::string problems;
   for (const Container::Section& section : container.sections()) {
     if (!is_device_program(section) || !section.name.starts_with(prefix)) continue;

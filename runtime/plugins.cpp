@@ -1,7 +1,9 @@
 // Plug-ins by name, and what the host offers them.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +28,8 @@ struct tenon_host_kernel {
 
 namespace tenon::runtime {
 namespace {
+
+constexpr std::string_view kCuda = "cuda";  // the device that comes with Tenon
 
 // Turns what `body` throws into a status and a text.
 template <class Body>
@@ -88,6 +92,22 @@ std::string digest_of_file(const std::string& path) {
   return text_of(checksum(bytes));
 }
 
+// The library of a device that belongs to this installation: beside the library or program that this code is in, or in
+// the folder lib next to it. Empty: it is not there.
+std::string library_beside(std::string_view name) {
+  Dl_info self = {};
+  if (name != kCuda || dladdr(reinterpret_cast<void*>(&free_kernel), &self) == 0) return {};
+  char own[PATH_MAX];
+  const bool is_program = self.dli_fname == nullptr || std::strchr(self.dli_fname, '/') == nullptr;
+  if (realpath(is_program ? "/proc/self/exe" : self.dli_fname, own) == nullptr) return {};
+  const std::string path = own, folder = path.substr(0, path.rfind('/'));
+  for (const char* place : {"", "/lib", "/../lib"}) {
+    const std::string library = text_of(folder, place, "/libtenon_", name, ".so");
+    if (access(library.c_str(), R_OK) == 0) return library;
+  }
+  return {};
+}
+
 // ---- the registry ---------------------------------------------------------------------------------------------------
 
 // Entries are never removed: their names are what callers get.
@@ -123,11 +143,15 @@ class Registry {
     return names;
   }
 
+  bool load_by_name(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    return find_or_load(name) != nullptr;
+  }
+
   std::shared_ptr<Device> open(std::string_view spec) {
     if (spec.ends_with(':')) spec.remove_suffix(1);  // no options
     const std::lock_guard lock(mutex_);
-    load_named_by_environment();
-    const Entry* const entry = find(name_of_spec(spec));
+    const Entry* const entry = find_or_load(name_of_spec(spec));
     if (entry == nullptr) fail_unknown(name_of_spec(spec));
     for (const Opened& opened : open_) {
       if (opened.spec != spec) continue;
@@ -161,7 +185,17 @@ class Registry {
     return nullptr;
   }
 
+  const Entry* find_or_load(std::string_view name) {
+    load_named_by_environment();
+    if (const Entry* const known = find(name)) return known;
+    const std::string library = library_beside(name);
+    if (!library.empty()) load_locked(library);
+    return find(name);
+  }
+
   [[noreturn]] void fail_unknown(std::string_view name) const {
+    if (name == kCuda)
+      fail(TENON_INVALID_ARGUMENT, "device cuda needs libtenon_cuda.so, which is not beside Tenon's library");
     std::string known = "cpu";
     for (const Entry& entry : entries_) known += ", " + entry.name;
     fail(TENON_INVALID_ARGUMENT, "there is no device '", name, "'; the devices are ", known);
@@ -229,6 +263,8 @@ std::string_view load_plugin(const std::string& path) { return Registry::get().l
 std::string_view register_plugin(tenon_device_plugin plugin) { return Registry::get().add(plugin); }
 std::vector<std::string_view> device_names() { return Registry::get().names(); }
 std::shared_ptr<Device> open_device(std::string_view spec) { return Registry::get().open(spec); }
+
+bool load_device(std::string_view name) { return Registry::get().load_by_name(name); }
 
 std::string library_of(std::string_view name) { return Registry::get().library_of(name); }
 

@@ -240,7 +240,7 @@ class PluginBackend : public DeviceBackend {
 
 std::shared_ptr<const Backend> plugin_backend(std::string_view spec) {
   return call_runtime([&]() -> std::shared_ptr<const Backend> {
-    if (!runtime::has_device(runtime::name_of_spec(spec))) return nullptr;
+    if (!runtime::load_device(runtime::name_of_spec(spec))) return nullptr;
     return std::make_shared<PluginBackend>(std::string(spec), runtime::open_device(spec));
   });
 }
