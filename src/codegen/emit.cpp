@@ -137,10 +137,10 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
   declare_in(ref);
   for (TreeRef child : children) {
     const std::vector<Compiler::Fill> fills = compiler_.fills(child);
-    for (const Compiler::Fill& fill : fills) grid_that_sums(fill.node) ? start_grid(fill.node) : start(fill);
+    for (const Compiler::Fill& fill : fills) grid_that_sums(fill.node) ? start_grid(fill) : start(fill);
     tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
     for (const Compiler::Fill& fill : fills) {
-      if (grid_that_sums(fill.node)) finish_grid(fill.node);
+      if (grid_that_sums(fill.node)) finish_grid(fill);
     }
   }
 }
@@ -310,7 +310,9 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
   Value* const to = index(end);
   const BasicBlock::iterator here = b_.GetInsertPoint();
   BasicBlock* const block = b_.GetInsertBlock();
+  const TreeRef around = std::exchange(outlined_, ref);
   outline(*f_, function, symbols, table_type, body);
+  outlined_ = around;
   b_.SetInsertPoint(block, here);
 
   Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(static_cast<uint64_t>(machine_.thread_work)));

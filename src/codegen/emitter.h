@@ -161,6 +161,7 @@ class Emitter {
   std::optional<Expr> ahead_of(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
+  Value* spread(Value* mask, int64_t step, int64_t begin);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   bool goes_past_caches(NodeRef ref) const;
@@ -270,6 +271,8 @@ class Emitter {
   // The function that emits the instruction. Empty if the loops do not fit it.
   Instruction multiply(const DotTile& tile);
   Instruction interleave(const DotTile& tile);
+  Instruction interleave_guarded(const Element& to, const Element& from, const DotTile& tile, const loops::View& view,
+                                 int64_t steps);
   void by_count(const DotTile& tile, const Instruction& instruction);
   void by_depth(const DotTile& tile, const Instruction& instruction);
   std::optional<TileProduct> product_below(TreeRef inner);
@@ -295,12 +298,16 @@ class Emitter {
   std::optional<Grid> grid_loops(TreeRef ref);
   bool moves_by(const Element& element, const std::vector<std::pair<TreeRef, Expr>>& strides);
   bool is_grid_of_sums(const Grid& grid);
+  bool goes_on(const Element& element);
   bool has_whole_rows(const Grid& grid);
-  llvm::Type* grid_type() const;
-  void start_grid(NodeRef sum);
-  void finish_grid(NodeRef sum);
-  Value* tile_in(Value* variable);
-  Value* load_tile(const Element& element, Value* stride);
+  bool has_whole_columns(const Grid& grid);
+  static void for_each_tile(const Compiler::Fill& fill, const std::function<void(const Expr&)>& visit);
+  static int64_t number_of_tile(const Expr& position);
+  bool may_lose_tiles() const;
+  void configure_tiles();
+  void start_grid(const Compiler::Fill& fill);
+  void finish_grid(const Compiler::Fill& fill);
+  uint8_t load_tile(const Element& element, Value* stride);
   void multiply(const Grid& grid);
 
   llvm::Module& module_;
@@ -316,6 +323,7 @@ class Emitter {
   FunctionBuilder* f_ = nullptr;
   std::map<int64_t, Value*> arrays_;               // by mem_idx
   std::unordered_map<NodeRef, Value*> registers_;  // nodes whose value needs no memory
+  TreeRef outlined_;                               // the parallel loop whose body the function is; empty: the kernel
   const Compiler::Scope* scope_ = nullptr;
   int64_t scope_number_ = 0;
   int64_t scopes_ = 0;
@@ -340,10 +348,15 @@ class Emitter {
   bool streams_are_aligned_ = false;           // outputs that bypass the caches are aligned to vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
-  std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop over rows
-  std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
-  std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
-  llvm::BasicBlock* tiles_in_ = nullptr;                              // the block in which they were loaded
+  std::map<TreeRef, std::optional<Grid>> grids_;  // by the loop over rows
+  std::map<int64_t, uint8_t> accumulators_;       // tile registers, by number_of_tile
+  struct LoadedTile {
+    std::pair<int64_t, Expr> source;  // mem_idx and position
+    uint8_t number;
+  };
+  std::vector<LoadedTile> loaded_tiles_;
+  llvm::BasicBlock* tiles_in_ = nullptr;  // the block in which they were loaded
+  uint8_t next_operand_ = 0;              // the register that is loaded next
   std::map<std::pair<TreeRef, Which>, TransposedBlock> blocks_;
   std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: the number of this copy of the body
 };

@@ -1,5 +1,6 @@
 #include "codegen/function.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -37,6 +38,7 @@ void FunctionBuilder::finish() {
   b_.CreateBr(exit_);
   if (&function_->back() != exit_) exit_->moveAfter(&function_->back());
   b_.SetInsertPoint(exit_);
+  if (has_tiles) b_.CreateIntrinsic(llvm::Intrinsic::x86_tilerelease, {}, {});
   for (Value* slot : slots_) {
     Value* const memory = b_.CreateLoad(b_.getPtrTy(), slot);
     b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy()}, false),

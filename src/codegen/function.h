@@ -18,6 +18,7 @@ class FunctionBuilder {
   Indices indices;
   llvm::Value* error = nullptr;  // see runtime/kernel.h; set by the caller of this constructor
   llvm::Value* services = nullptr;
+  bool has_tiles = false;  // The function configured tile registers: every exit releases them.
 
   llvm::Function* function() const { return function_; }
   llvm::Instruction* entry_end() const { return entry_end_; }  // code inserted before it runs once, at the start

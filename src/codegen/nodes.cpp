@@ -269,14 +269,25 @@ Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>
   }
   Value* const mask = mask_for(spot, false);
   const int64_t step = stride && stride->is_constant() ? stride->constant() : 0;
-  const int64_t used = !mask ? lanes_ : guard_ ? 0 : tail_count_;
+  const int64_t used = !mask || guard_ ? lanes_ : tail_count_;
   if (used > 0 && step != 0 && std::abs(step) <= machine_.most_strided_step)
     return strided(type, address, step, used, align);
   if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
 }
 
-// Loads all elements from the first used lane to the last, and no others. Shuffles pick the wanted ones.
+// A mask of the elements from `begin` on: those of the lanes in the mask, which are `step` elements apart.
+Value* Emitter::spread(Value* mask, int64_t step, int64_t begin) {
+  std::vector<int> picks;
+  for (int64_t element = begin; element < begin + lanes_; ++element) {
+    const int64_t lane = step < 0 ? lanes_ - 1 - element / -step : element / step;
+    picks.push_back(static_cast<int>(element % std::abs(step) == 0 ? lane : lanes_));
+  }
+  return b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), picks);
+}
+
+// Loads all elements from the first used lane to the last, and no others; with a guard, only those of its lanes.
+// Shuffles pick the wanted ones.
 Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align) {
   const int64_t wide = std::abs(step), last = (used - 1) * wide;
   auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
@@ -286,10 +297,11 @@ Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, int64_t 
   for (int64_t first = 0; first <= last; first += lanes_) {
     const int64_t begin = std::clamp<int64_t>(last + 1 - lanes_, 0, first);
     Value* const at = b_.CreateConstGEP1_64(type, from, static_cast<uint64_t>(begin));
-    Value* const loaded =
-        last + 1 >= lanes_
-            ? static_cast<Value*>(b_.CreateAlignedLoad(vector, at, align))
-            : b_.CreateMaskedLoad(vector, at, align, first_lanes(b_.getInt64(static_cast<uint64_t>(last + 1))), zero);
+    Value* const mask = guard_              ? spread(guard_, step, begin)
+                        : last + 1 < lanes_ ? first_lanes(b_.getInt64(static_cast<uint64_t>(last + 1)))
+                                            : nullptr;
+    Value* const loaded = mask ? static_cast<Value*>(b_.CreateMaskedLoad(vector, at, align, mask, zero))
+                               : b_.CreateAlignedLoad(vector, at, align);
     std::vector<int> picks;
     for (int64_t lane = 0; lane < lanes_; ++lane) {
       const int64_t element = step < 0 ? last - lane * wide : lane * wide;

@@ -345,6 +345,7 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   const int64_t steps = kGroupBytes / size_of(node.dtype);
   const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
   if (steps < tile.depths.high || layout_of(to, tile, steps) != DotTile::kPacked) return {};
+  if (!guards(spot(from.leaf, from.which)).empty()) return interleave_guarded(to, from, tile, *view, steps);
   const std::optional<DotTile::Layout> layout = layout_of(from, tile, steps);
   if (layout == DotTile::kRows) {
     return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
@@ -352,6 +353,28 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   const std::optional<Expr> by_step = slope(from, tile.steps);
   if (!by_step || !by_step->is_constant(1) || tile.depths.low < steps || tile.counts.low < lanes_) return {};
   return [=, this](int64_t) { copy_groups(to, from, tile); };
+}
+
+// The packing copy of elements that do not all exist, such as those around an image: masks leave zeros for the others.
+Emitter::Instruction Emitter::interleave_guarded(const Element& to, const Element& from, const DotTile& tile,
+                                                 const View& view, int64_t steps) {
+  Spot& here = spot(from.leaf, from.which);
+  const Result<Expr> by_column = differentiate(here.position, compiler_.counter(tile.columns));
+  const bool is_near = by_column.ok() && by_column->is_constant() && !by_column->is_constant(0) &&
+                       std::abs(by_column->constant()) <= machine_.most_strided_step;
+  if (!is_near || !target_.has_masks || view.fill != zero_of(ir_.node(tree_.node(from.leaf)).dtype)) return {};
+  return [=, this, &here](int64_t depth) {
+    std::vector<Value*> rows;
+    for (int64_t step = 0; step < depth; ++step) {
+      at_literal(compiler_.counter(tile.steps), {step, false}, [&] {
+        Value* const inside = holds(guards(here));
+        if (inside) guard_ = tail_ ? b_.CreateAnd(tail_, all_lanes(inside)) : all_lanes(inside);
+        rows.push_back(load(here, address_in(*here.access.memory, position(here)), *by_column, nullptr));
+        guard_ = nullptr;
+      });
+    }
+    store_groups(to, tile, interleaved(rows, steps));
+  };
 }
 
 Value* Emitter::group_address(const Element& element, const DotTile& tile, int64_t step) {

@@ -125,6 +125,22 @@ std::optional<Contraction> find_contraction(const IR& ir) {
   return c;
 }
 
+std::optional<NarrowContraction> find_narrow_contraction(const IR& ir) {
+  std::optional<Contraction> c = find_contraction(ir);
+  if (!c || c->rows.empty()) return {};
+  const std::vector<NodeRef> casts = {c->a, c->b};
+  const auto is_own_cast = [&](NodeRef ref) { return ir.node(ref).computes("cast") && ir.consumers(ref).size() == 1; };
+  if (!std::ranges::all_of(casts, is_own_cast)) return {};
+  c->a = ir.node(casts[0]).inputs[0];
+  c->b = ir.node(casts[1]).inputs[0];
+  if (ir.consumers(c->b).size() != 1) return {};
+  c->makes_a.clear();
+  c->makes_b.clear();
+  collect_makers(ir, c->a, casts[0], c->makes_a);
+  collect_makers(ir, c->b, casts[1], c->makes_b);
+  return NarrowContraction{*std::move(c), casts};
+}
+
 // ---- names and loops ------------------------------------------------------------------------------------------------
 
 NodeRef add_named_copy(IR& ir, NodeRef of, std::string_view suffix) {

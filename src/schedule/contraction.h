@@ -38,6 +38,14 @@ void collect_makers(const loops::IR& ir, loops::NodeRef ref, loops::NodeRef user
 // Empty unless the kernel has exactly one sum of products.
 std::optional<Contraction> find_contraction(const loops::IR& ir);
 
+// A contraction of narrow numbers: only the product reads the casts that widen its operands. `a`, `b` and what makes
+// them are the operands of the casts.
+struct NarrowContraction {
+  Contraction c;
+  std::vector<loops::NodeRef> casts = {};  // of a, of b
+};
+std::optional<NarrowContraction> find_narrow_contraction(const loops::IR& ir);
+
 // The elementwise nodes that depend on a fold, in order.
 std::vector<loops::NodeRef> epilogue_of(const loops::IR& ir, loops::NodeRef fold);
 // The epilogue with the elementwise nodes that only it reads, such as the cast of a residual.

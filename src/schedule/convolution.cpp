@@ -26,14 +26,15 @@
 // On other machines a narrow image is widened once, before the blocks; narrow weights are packed as they are, and each
 // step widens the vectors that it loads.
 //
-// If pixels fill vectors better than channels do, or if an instruction for narrow products gains more, matmul.cpp
-// schedules the convolution.
+// Instructions for tiles of rows and columns gain more: tiled_convolution.cpp. If pixels fill vectors better than
+// channels do, or if an instruction for narrow products gains more, matmul.cpp schedules the convolution.
 #include <algorithm>
 
 #include "loops/schedule.h"
 #include "schedule/border.h"
 #include "schedule/contraction.h"
 #include "schedule/default_schedule.h"
+#include "schedule/tiled_convolution.h"
 #include "schedule/wide_image.h"
 
 namespace tenon {
@@ -372,25 +373,11 @@ std::optional<Convolution> find_convolution(const IR& ir) {
 
 // ---- groups of input channels ----
 
-bool is_own_cast(const IR& ir, NodeRef ref) {
-  return ir.node(ref).computes("cast") && ir.consumers(ref).size() == 1 &&
-         ir.consumers(ir.node(ref).inputs[0]).size() == 1;
-}
-
 // The convolution with the operands of the casts as operands: `b` is the window, `a` the weights.
 std::optional<Convolution> find_narrow_convolution(const IR& ir) {
-  std::optional<Contraction> c = find_contraction(ir);
-  if (!c || c->rows.empty() || !is_own_cast(ir, c->b) || !ir.node(c->a).computes("cast")) return {};
-  if (ir.consumers(c->a).size() != 1) return {};
-  const std::vector<NodeRef> casts = {c->a, c->b};
-  c->a = ir.node(casts[0]).inputs[0];
-  c->b = ir.node(casts[1]).inputs[0];
-  if (!is_image(ir, c->b) || !has_pixels(ir, *c)) return {};
-  c->makes_a.clear();
-  c->makes_b.clear();
-  collect_makers(ir, c->a, casts[0], c->makes_a);
-  collect_makers(ir, c->b, casts[1], c->makes_b);
-  return Convolution{.c = *std::move(c), .widened = casts};
+  std::optional<NarrowContraction> narrow = find_narrow_contraction(ir);
+  if (!narrow || !is_image(ir, narrow->c.b) || !has_pixels(ir, narrow->c)) return {};
+  return Convolution{.c = std::move(narrow->c), .widened = std::move(narrow->casts)};
 }
 
 const TileIntrinsic* dot_of(const IR& ir, const Contraction& c, const Machine& machine) {
@@ -467,9 +454,10 @@ std::optional<std::pair<IR, Convolution>> with_groups(IR ir, const Machine& mach
 std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
   IR ir = with_windows_of_one_pixel(initial_schedule(kernel));
   const double gain = gain_of_narrow_products(ir, machine);
-  std::optional<IR> narrow = with_narrow_windows(ir);
-  if (std::optional<std::pair<IR, Convolution>> groups =
-          with_groups(narrow ? initial_schedule(*std::move(narrow)) : ir, machine)) {
+  const std::optional<IR> windows = with_narrow_windows(ir);
+  const IR narrow = windows ? initial_schedule(*windows) : ir;
+  if (std::optional<LoopTree> tiled = schedule_tiled_convolution(narrow, machine)) return tiled;
+  if (std::optional<std::pair<IR, Convolution>> groups = with_groups(narrow, machine)) {
     ConvolutionScheduler scheduler(std::move(groups->first), std::move(groups->second), machine);
     if (scheduler.is_better_across(gain)) return scheduler.run();
   }

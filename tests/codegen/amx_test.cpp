@@ -24,33 +24,61 @@ using loops::testing::filled;
 using loops::testing::run_on;
 
 constexpr int64_t kRow = 64;  // bytes
+constexpr uint8_t kTiles = 8;
 
 struct Register {
   std::byte bytes[16 * kRow];
 };
 
-void load(Register* to, int16_t rows, int16_t row_bytes, const std::byte* from, int64_t stride) {
-  std::memset(to, 0, sizeof(Register));
-  for (int16_t i = 0; i < rows; ++i) std::memcpy(to->bytes + i * kRow, from + i * stride, row_bytes);
+// The registers of this thread. Without a configuration they must not be used.
+bool is_configured = false;
+int64_t configurations = 0;
+Register registers[kTiles];
+
+Register& tile(uint8_t number) {
+  EXPECT_TRUE(is_configured) << "tile " << int{number} << " is used before LDTILECFG";
+  return registers[number % kTiles];
 }
 
-void store(int16_t rows, int16_t row_bytes, std::byte* to, int64_t stride, const Register* from) {
-  for (int16_t i = 0; i < rows; ++i) std::memcpy(to + i * stride, from->bytes + i * kRow, row_bytes);
+void ldtilecfg(const uint8_t* bytes) {
+  EXPECT_EQ(bytes[0], 1) << "the palette";
+  for (size_t i = 0; i < kTiles; ++i) {
+    EXPECT_EQ(bytes[16 + 2 * i], kRow);
+    EXPECT_EQ(bytes[48 + i], 16);
+  }
+  std::memset(registers, 0xff, sizeof registers);  // NaNs: the real ones are zeros, which nothing may rely on
+  is_configured = true;
+  ++configurations;
+}
+
+void tilerelease() { is_configured = false; }
+
+void tilezero(uint8_t number) { std::memset(&tile(number), 0, sizeof(Register)); }
+
+void tileloadd64(uint8_t number, const std::byte* from, int64_t stride) {
+  for (int64_t i = 0; i < 16; ++i) std::memcpy(tile(number).bytes + i * kRow, from + i * stride, kRow);
+}
+
+void tilestored64(uint8_t number, std::byte* to, int64_t stride) {
+  for (int64_t i = 0; i < 16; ++i) std::memcpy(to + i * stride, tile(number).bytes + i * kRow, kRow);
 }
 
 template <class T>
-T* at(Register* tile, int64_t row, int64_t column) {
-  return reinterpret_cast<T*>(tile->bytes + row * kRow) + column;
+T* elements_of(uint8_t number) {
+  return reinterpret_cast<T*>(tile(number).bytes);
 }
 
 // c[m, n] += a[m, k] * b[k, n], where 4 bytes of k lie together.
 template <class A, class B, class C, class Product>
-void multiply(int64_t rows, int64_t columns, int64_t groups, Register* c, Register* a, Register* b, Product product) {
-  constexpr int64_t kGroup = 4 / sizeof(A);
-  for (int64_t m = 0; m < rows; ++m) {
-    for (int64_t n = 0; n < columns; ++n) {
-      for (int64_t k = 0; k < groups * kGroup; ++k) {
-        *at<C>(c, m, n) += product(*at<A>(a, m, k), *at<B>(b, k / kGroup, n * kGroup + k % kGroup));
+void multiply(uint8_t c, uint8_t a, uint8_t b, Product product) {
+  constexpr int64_t kGroup = 4 / sizeof(A), kDepth = 16 * kGroup;
+  C* const sums = elements_of<C>(c);
+  const A* const left = elements_of<A>(a);
+  const B* const right = elements_of<B>(b);
+  for (int64_t m = 0; m < 16; ++m) {
+    for (int64_t n = 0; n < 16; ++n) {
+      for (int64_t k = 0; k < kDepth; ++k) {
+        sums[m * 16 + n] += product(left[m * kDepth + k], right[(k / kGroup * 16 + n) * kGroup + k % kGroup]);
       }
     }
   }
@@ -63,66 +91,39 @@ float real(uint16_t bits) {
   return value;
 }
 
-void tdpbf16ps(int16_t m, int16_t n, int16_t k, Register* c, Register* a, Register* b) {
-  multiply<uint16_t, uint16_t, float>(m, n / 4, k / 4, c, a, b, [](auto x, auto y) { return real(x) * real(y); });
+void tdpbf16ps(uint8_t c, uint8_t a, uint8_t b) {
+  multiply<uint16_t, uint16_t, float>(c, a, b, [](auto x, auto y) { return real(x) * real(y); });
 }
 
 template <class A, class B>
-void tdpb(int16_t m, int16_t n, int16_t k, Register* c, Register* a, Register* b) {
-  multiply<A, B, int32_t>(m, n / 4, k / 4, c, a, b, [](int32_t x, int32_t y) { return x * y; });
+void tdpb(uint8_t c, uint8_t a, uint8_t b) {
+  multiply<A, B, int32_t>(c, a, b, [](int32_t x, int32_t y) { return x * y; });
 }
 
-template <class Function>
-std::string address_of(Function* function) {
-  return fmt::format("inttoptr (i64 {} to ptr)", reinterpret_cast<uintptr_t>(function));
-}
-
-template <class Function>
-std::string dot(std::string_view name, Function* function) {
-  return fmt::format(R"(
-define internal <256 x i32> @emulated.{}(i16 %m, i16 %n, i16 %k, <256 x i32> %c, <256 x i32> %a, <256 x i32> %b) {{
-  %tiles = alloca [3 x <256 x i32>]
-  %a.at = getelementptr <256 x i32>, ptr %tiles, i64 1
-  %b.at = getelementptr <256 x i32>, ptr %tiles, i64 2
-  store <256 x i32> %c, ptr %tiles
-  store <256 x i32> %a, ptr %a.at
-  store <256 x i32> %b, ptr %b.at
-  call void {}(i16 %m, i16 %n, i16 %k, ptr %tiles, ptr %a.at, ptr %b.at)
-  %sum = load <256 x i32>, ptr %tiles
-  ret <256 x i32> %sum
-}}
-)",
-                     name, address_of(function));
-}
-
-std::string emulation() {
-  std::string text = fmt::format(R"(
-define internal <256 x i32> @emulated.cast(<256 x i32> %x) {{
-  ret <256 x i32> %x
-}}
-define internal <256 x i32> @emulated.tileloadd64(i16 %rows, i16 %bytes, ptr %from, i64 %stride) {{
-  %tile = alloca <256 x i32>
-  call void {}(ptr %tile, i16 %rows, i16 %bytes, ptr %from, i64 %stride)
-  %value = load <256 x i32>, ptr %tile
-  ret <256 x i32> %value
-}}
-define internal void @emulated.tilestored64(i16 %rows, i16 %bytes, ptr %to, i64 %stride, <256 x i32> %value) {{
-  %tile = alloca <256 x i32>
-  store <256 x i32> %value, ptr %tile
-  call void {}(i16 %rows, i16 %bytes, ptr %to, i64 %stride, ptr %tile)
-  ret void
-}}
-)",
-                                 address_of(load), address_of(store));
-  text += dot("tdpbf16ps", tdpbf16ps) + dot("tdpbssd", tdpb<int8_t, int8_t>) + dot("tdpbsud", tdpb<int8_t, uint8_t>);
-  return text + dot("tdpbusd", tdpb<uint8_t, int8_t>) + dot("tdpbuud", tdpb<uint8_t, uint8_t>);
+// A function of the IR that calls one of this process.
+template <class... Args>
+std::string emulated(std::string_view name, void (*function)(Args...)) {
+  const auto type_of = [](auto tag) {
+    using T = typename decltype(tag)::type;
+    return std::is_pointer_v<T> ? "ptr" : sizeof(T) == 1 ? "i8" : "i64";
+  };
+  const std::vector<std::string> types = {type_of(std::type_identity<Args>{})...};
+  std::vector<std::string> parameters;
+  for (size_t i = 0; i < types.size(); ++i) parameters.push_back(fmt::format("{} %a{}", types[i], i));
+  const std::string list = fmt::format("{}", fmt::join(parameters, ", "));
+  return fmt::format(
+      "\ndefine internal void @emulated.{}({}) {{\n  call void inttoptr (i64 {} to ptr)({})\n  ret void\n}}\n", name,
+      list, reinterpret_cast<uintptr_t>(function), list);
 }
 
 std::string emulated(std::string text) {
-  text = std::regex_replace(text, std::regex("declare [^\n]*@llvm\\.x86\\.(tile|tdp|cast)[^\n]*\n"), "");
-  text = std::regex_replace(text, std::regex("@llvm\\.x86\\.(tile\\w+|tdp\\w+)\\.internal"), "@emulated.$1");
-  text = std::regex_replace(text, std::regex("@llvm\\.x86\\.cast\\.\\w+\\.to\\.\\w+\\.v256i32"), "@emulated.cast");
-  return std::regex_replace(text, std::regex("x86_amx"), "<256 x i32>") + emulation();
+  text = std::regex_replace(text, std::regex("declare [^\n]*@llvm\\.x86\\.(ldtile|tile|tdp)[^\n]*\n"), "");
+  text = std::regex_replace(text, std::regex("@llvm\\.x86\\.((ldtile|tile|tdp)\\w+)"), "@emulated.$1");
+  text += emulated("ldtilecfg", ldtilecfg) + emulated("tilerelease", tilerelease) + emulated("tilezero", tilezero);
+  text += emulated("tileloadd64", tileloadd64) + emulated("tilestored64", tilestored64);
+  text += emulated("tdpbf16ps", tdpbf16ps) + emulated("tdpbssd", tdpb<int8_t, int8_t>);
+  text += emulated("tdpbsud", tdpb<int8_t, uint8_t>) + emulated("tdpbusd", tdpb<uint8_t, int8_t>);
+  return text + emulated("tdpbuud", tdpb<uint8_t, uint8_t>);
 }
 
 int64_t serial_for(const tenon_services*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
@@ -139,14 +140,19 @@ void* allocate(const tenon_services*, int64_t bytes) {
 Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs) {
   const KernelSource source{&tree, "kernel"};
   const std::string text = emit_llvm({&source, 1}, find_target("sapphirerapids"));
-  EXPECT_THAT(text, ::testing::HasSubstr("@llvm.x86.tdp"));
+  EXPECT_THAT(text, ::testing::HasSubstr("@llvm.x86.tdp")) << tree.dump();
   const auto code = runtime::LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
   const TensorType type = tree.ir.type(tree.ir.writes()[0]);
-  Tensor output = Tensor::zeros(type.dtype, {type.shape[0].constant(), type.shape[1].constant()});
-  void* memory[] = {inputs[0].data(), inputs[1].data(), output.data()};
+  Sizes sizes;
+  for (const Expr& size : type.shape) sizes.push_back(size.constant());
+  Tensor output = Tensor::zeros(type.dtype, sizes);
+  std::vector<void*> memory;
+  for (const Tensor& input : inputs) memory.push_back(const_cast<void*>(static_cast<const void*>(input.data())));
+  memory.push_back(output.data());
   int64_t error[4] = {};
   const tenon_services services{serial_for, allocate, [](const tenon_services*, void* memory) { std::free(memory); }};
-  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory, nullptr, error, &services), 0);
+  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory.data(), nullptr, error, &services), 0);
+  EXPECT_FALSE(is_configured) << "tiles are not released";
   return output;
 }
 
@@ -173,6 +179,52 @@ void expect_exact(int64_t m, int64_t n, int64_t k, DType a, DType b, std::string
   EXPECT_EQ(elements(run_emulated(tree, inputs)), elements(run_on("interpreter", tree, inputs)[0]));
 }
 
+// A convolution of small numbers, so that sums are exact.
+struct Window {
+  Sizes image;   // batch, channels, sizes
+  Sizes kernel;  // channels of the result, channels, taps
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t dilation = 1;
+};
+
+std::string list_of(int64_t value, size_t times) { return fmt::format("[{}]", fmt::join(Sizes(times, value), ", ")); }
+
+std::string conv_text(const Window& w, DType image, DType weights, std::string_view wide) {
+  const size_t rank = w.image.size() - 2;
+  Sizes out = {w.image[0], w.kernel[0]};
+  for (size_t i = 2; i < w.image.size(); ++i)
+    out.push_back((w.image[i] + 2 * w.padding - w.dilation * (w.kernel[i] - 1) - 1) / w.stride + 1);
+  const auto shape = [](const Sizes& sizes) { return fmt::format("{}", fmt::join(sizes, ", ")); };
+  std::string text = fmt::format("graph g(%x: {}[{}], %w: {}[{}]) {{\n", name_of(image), shape(w.image),
+                                 name_of(weights), shape(w.kernel));
+  if (!is_float(image)) {
+    text += fmt::format("  %xi: {0}[{1}] = cast(%x) {{dtype={0}}}\n", wide, shape(w.image));
+    text += fmt::format("  %wi: {0}[{1}] = cast(%w) {{dtype={0}}}\n", wide, shape(w.kernel));
+  }
+  const char* const names = is_float(image) ? "%x, %w" : "%xi, %wi";
+  text += fmt::format("  %h: {}[{}] = conv({}, none) {{stride={}, padding={}, dilation={}, groups=1}}\n",
+                      is_float(image) ? name_of(image) : wide, shape(out), names, list_of(w.stride, rank),
+                      list_of(w.padding, rank), list_of(w.dilation, rank));
+  return text + "  return %h\n}\n";
+}
+
+LoopTree scheduled(const std::string& graph) {
+  return default_schedule(lower(parse_graph(graph).value()).value(), tenon::machine_of("sapphirerapids"));
+}
+
+void expect_exact(const Window& w, DType image = DType::kBF16, DType weights = DType::kBF16) {
+  const std::string graph = conv_text(w, image, weights, is_float(image) ? "f32" : "i32");
+  SCOPED_TRACE(graph);
+  const LoopTree tree = scheduled(graph);
+  const auto small = [](DType dtype, Sizes shape, int64_t seed) {
+    const int64_t low = dtype == DType::kU8 ? 0 : -2;
+    return filled(dtype, std::move(shape), [=](int64_t i) { return low + (i * 7 + seed + i / 5) % 5; });
+  };
+  const std::vector<Tensor> inputs = {small(image, w.image, 1), small(weights, w.kernel, 2)};
+  EXPECT_EQ(elements(run_emulated(tree, inputs)), elements(run_on("interpreter", tree, inputs)[0]));
+}
+
 TEST(Amx, IsExactForAllTails) {
   for (const auto& [m, n] : {std::pair<int64_t, int64_t>{16, 16}, {64, 64}, {70, 100}, {33, 17}, {12, 45}}) {
     expect_exact(m, n, 96, DType::kBF16, DType::kBF16, "f32");
@@ -184,6 +236,43 @@ TEST(Amx, IsExactForAllBytes) {
   for (DType a : {DType::kI8, DType::kU8}) {
     for (DType b : {DType::kI8, DType::kU8}) expect_exact(32, 48, 128, a, b, "i32");
   }
+}
+
+TEST(Amx, ConvolutionsAreExact) {
+  expect_exact({.image = {1, 32, 20, 36}, .kernel = {32, 32, 3, 3}, .padding = 1});  // rows, with a tail of columns
+  expect_exact({.image = {1, 32, 14, 14}, .kernel = {48, 32, 3, 3}, .padding = 1});  // all pixels in one row
+  expect_exact({.image = {1, 64, 7, 7}, .kernel = {40, 64, 1, 1}});                  // a tail of output channels
+  expect_exact({.image = {1, 24, 9, 40}, .kernel = {32, 24, 1, 1}});                 // channels that fill no tile
+  expect_exact({.image = {3, 32, 7, 9}, .kernel = {32, 32, 3, 3}, .padding = 1});    // images
+  expect_exact({.image = {2, 32, 5, 33}, .kernel = {16, 32, 1, 3}});                 // one tap along an axis
+  expect_exact({.image = {2, 64, 50}, .kernel = {32, 64, 3}, .padding = 1});         // one axis
+}
+
+TEST(Amx, ConvolutionsThatSkipPixelsAreExact) {
+  expect_exact({.image = {1, 32, 28, 28}, .kernel = {32, 32, 3, 3}, .stride = 2, .padding = 1});
+  expect_exact({.image = {1, 32, 56, 60}, .kernel = {32, 32, 3, 3}, .stride = 2, .padding = 1});
+  expect_exact({.image = {1, 64, 14, 14}, .kernel = {32, 64, 1, 1}, .stride = 2});
+  expect_exact({.image = {1, 32, 30, 30}, .kernel = {32, 32, 3, 3}, .padding = 2, .dilation = 2});
+  expect_exact({.image = {1, 32, 30, 40}, .kernel = {32, 32, 3, 3}, .stride = 3, .padding = 2, .dilation = 2});
+}
+
+TEST(Amx, ConvolutionsOfFewChannelsAreExact) {
+  expect_exact({.image = {1, 3, 40, 44}, .kernel = {32, 3, 7, 7}, .stride = 2, .padding = 3});
+  expect_exact({.image = {2, 3, 17, 19}, .kernel = {64, 3, 5, 5}, .padding = 2});
+}
+
+TEST(Amx, ConvolutionsOfBytesAreExact) {
+  for (DType image : {DType::kI8, DType::kU8}) {
+    expect_exact({.image = {1, 64, 10, 36}, .kernel = {32, 64, 3, 3}, .padding = 1}, image, DType::kI8);
+    expect_exact({.image = {1, 64, 14, 14}, .kernel = {32, 64, 3, 3}, .stride = 2, .padding = 1}, image, DType::kI8);
+  }
+}
+
+// A parallel loop's function has tiles of its own, for all of its blocks.
+TEST(Amx, ConfiguresTilesOncePerCall) {
+  configurations = 0;
+  expect_exact({.image = {1, 32, 20, 36}, .kernel = {32, 32, 3, 3}, .padding = 1});
+  EXPECT_EQ(configurations, 1);
 }
 
 }  // namespace
