@@ -27,6 +27,20 @@ Emitter::Emitter(llvm::Module& module, const LoopTree& tree, const Target& targe
       values_(b_, target),
       compiler_(tree) {
   compiler_.widen_totals();
+  values_.flushes_subnormals = multiplies_narrow_floats();
+}
+
+// Whether an instruction multiplies bf16: these take subnormal numbers for 0.
+bool Emitter::multiplies_narrow_floats() const {
+  const auto is_of_floats = [&](TreeRef loop) {
+    const Annotation& annotation = tree_.loop(loop).annotation;
+    return annotation.mark == Mark::kTile && std::ranges::any_of(machine_.tiles, [&](const TileIntrinsic& tile) {
+             return tile.name == annotation.tile && is_float(tile.a);
+           });
+  };
+  return std::ranges::any_of(ir_.order(), [&](NodeRef node) {
+    return std::ranges::any_of(tree_.path(tree_.parent(tree_.find(node))), is_of_floats);
+  });
 }
 
 // ---- the function ---------------------------------------------------------------------------------------------------

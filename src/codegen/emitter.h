@@ -110,6 +110,7 @@ class Emitter {
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
+  bool multiplies_narrow_floats() const;
   void whole_tree();
   Value* are_aligned(const std::vector<NodeRef>& writes);
   void fence_streams();
@@ -307,7 +308,8 @@ class Emitter {
   void configure_tiles();
   void start_grid(const Compiler::Fill& fill);
   void finish_grid(const Compiler::Fill& fill);
-  uint8_t load_tile(const Element& element, Value* stride);
+  void fetch_next_tile(const Element& element, TreeRef rows);
+  uint8_t load_tile(const Element& element, TreeRef rows, Value* stride);
   void multiply(const Grid& grid);
 
   llvm::Module& module_;

@@ -249,8 +249,26 @@ void Emitter::finish_grid(const Compiler::Fill& fill) {
   });
 }
 
+// While blocks read the same tiles of weights, each of them brings a part of the next tiles to the L2 cache.
+void Emitter::fetch_next_tile(const Element& element, TreeRef rows) {
+  const std::optional<Expr> ahead = next_block(element, rows);
+  if (!ahead) return;
+  const auto reads_again = [&](TreeRef loop) {
+    const std::optional<Expr> by = slope(element, loop);
+    return by && by->is_constant(0) && !literals_.contains(compiler_.counter(loop));
+  };
+  TreeRef blocks = tree_.parent(rows);
+  while (blocks && !reads_again(blocks)) blocks = tree_.parent(blocks);
+  if (!blocks || !tree_.loop(blocks).iterations().is_constant()) return;
+  Spot& here = spot(element.leaf, element.which);
+  const int64_t count = ceildiv(kSide, tree_.loop(blocks).iterations()).constant();
+  const int64_t row = kRowBytes / size_of(here.access.memory->dtype);
+  const Expr first = position(here) + *ahead + Expr(compiler_.counter(blocks)) * (count * row);
+  for (int64_t i = 0; i < count; ++i) prefetch(address_in(*here.access.memory, first + i * row));
+}
+
 // The register of an operand, which is loaded once for all tiles in the same basic block.
-uint8_t Emitter::load_tile(const Element& element, Value* stride) {
+uint8_t Emitter::load_tile(const Element& element, TreeRef rows, Value* stride) {
   Spot& here = spot(element.leaf, element.which);
   const Compiler::Allocation& memory = *here.access.memory;
   const Expr at = position(here);
@@ -264,6 +282,7 @@ uint8_t Emitter::load_tile(const Element& element, Value* stride) {
   std::erase_if(loaded_tiles_, [&](const LoadedTile& tile) { return tile.number == number; });
   loaded_tiles_.push_back({key, number});
   b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64, {}, {b_.getInt8(number), address_in(memory, at), stride});
+  fetch_next_tile(element, rows);
   return number;
 }
 
@@ -278,8 +297,8 @@ void Emitter::multiply(const Grid& grid) {
     return index(*differentiate(at.position, row) * size_of(at.access.memory->dtype));
   };
   const uint8_t total = accumulators_.at(number_of_tile(position(spot(sum, {Which::kSelf}))));
-  const uint8_t left = load_tile(a, bytes_to_next(a, counters[0]));
-  const uint8_t right = load_tile(b, bytes_to_next(b, counters[1]));
+  const uint8_t left = load_tile(a, grid.rows, bytes_to_next(a, counters[0]));
+  const uint8_t right = load_tile(b, grid.rows, bytes_to_next(b, counters[1]));
   b_.CreateIntrinsic(instruction_of(grid.tile), {}, {b_.getInt8(total), b_.getInt8(left), b_.getInt8(right)});
   for (Symbol counter : counters) literals_.erase(counter);
 }

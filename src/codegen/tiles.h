@@ -19,6 +19,7 @@
 //
 //   dpbf16      bf16 * bf16 to f32, 2 of k. The instruction treats subnormal numbers as 0. It rounds the two products
 //               by a rule of its own, whatever the rounding mode: to nearest even on x86, to odd on AArch64.
+//               On x86 a kernel with it, or with amx-bf16, also rounds to bf16 by an instruction of that kind.
 //   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
 //   dpbssd      i8 * i8 to i32, 4 of k. AArch64 only.
 //   dpbuud      u8 * u8 to i32, 4 of k. AArch64 only.

@@ -419,6 +419,10 @@ Value* Values::rounded_to_odd(Value* x) {
 }
 
 Value* Values::brain_from_float(Value* x) {
+  if (flushes_subnormals && target_.has_bf16_dot && target_.arch == Arch::kX86 && lanes_of(x) == 16) {
+    Value* const near = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x});
+    return b_.CreateBitCast(near, like(x, b_.getInt16Ty()));
+  }
   llvm::Type* const type = like(x, b_.getInt32Ty());
   Value* const bits = b_.CreateBitCast(x, type);
   Value* const upper = b_.CreateLShr(bits, number(type, int64_t{16}));

@@ -19,6 +19,9 @@ class Values {
  public:
   Values(llvm::IRBuilderBase& builder, const Target& target) : b_(builder), target_(target) {}
 
+  // Round to bf16 by the machine's instruction, which takes subnormal numbers for 0. For kernels whose products do so.
+  bool flushes_subnormals = false;
+
   llvm::Type* type(DType dtype, int64_t lanes = 1) const;
   llvm::Type* memory_type(DType dtype, int64_t lanes = 1) const;
   llvm::Value* from_memory(llvm::Value* value, DType dtype);
