@@ -272,6 +272,8 @@ class Emitter {
   // The function that emits the instruction. Empty if the loops do not fit it.
   Instruction multiply(const DotTile& tile);
   Instruction interleave(const DotTile& tile);
+  bool have_steps_alike(Spot& element, const DotTile& tile);
+  Value* gathered_groups(const Element& from, const DotTile& tile, int64_t by_column);
   Instruction interleave_guarded(const Element& to, const Element& from, const DotTile& tile, const loops::View& view,
                                  int64_t steps);
   void by_count(const DotTile& tile, const Instruction& instruction);

@@ -355,14 +355,40 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   return [=, this](int64_t) { copy_groups(to, from, tile); };
 }
 
+// Whether all steps of a group exist where the first one does.
+bool Emitter::have_steps_alike(Spot& element, const DotTile& tile) {
+  return std::ranges::none_of(
+      guards(element), [&](const Constraint& guard) { return depends_on(guard.expr, compiler_.counter(tile.steps)); });
+}
+
+// The groups of the lanes that exist, each contiguous in memory; zeros for the others.
+Value* Emitter::gathered_groups(const Element& from, const DotTile& tile, int64_t by_column) {
+  Spot& here = spot(from.leaf, from.which);
+  const auto size = static_cast<int64_t>(size_of(here.access.memory->dtype));
+  Value* inside = nullptr;
+  at_literal(compiler_.counter(tile.steps), {0, false}, [&] { inside = holds(guards(here)); });
+  Value* mask = inside ? all_lanes(inside) : llvm::Constant::getAllOnesValue(first_lanes(b_.getInt64(0))->getType());
+  if (tail_) mask = b_.CreateAnd(mask, tail_);
+  Value* const offsets = b_.CreateMul(all_lanes(b_.getInt64(static_cast<uint64_t>(by_column * size))), steps());
+  Value* const addresses = b_.CreateGEP(b_.getInt8Ty(), group_address(from, tile, 0), offsets);
+  auto* const type = llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes_));
+  return b_.CreateMaskedGather(type, addresses, llvm::Align(static_cast<uint64_t>(size)), mask,
+                               llvm::Constant::getNullValue(type));
+}
+
 // The packing copy of elements that do not all exist, such as those around an image: masks leave zeros for the others.
 Emitter::Instruction Emitter::interleave_guarded(const Element& to, const Element& from, const DotTile& tile,
                                                  const View& view, int64_t steps) {
   Spot& here = spot(from.leaf, from.which);
   const Result<Expr> by_column = differentiate(here.position, compiler_.counter(tile.columns));
-  const bool is_near = by_column.ok() && by_column->is_constant() && !by_column->is_constant(0) &&
-                       std::abs(by_column->constant()) <= machine_.most_strided_step;
-  if (!is_near || !target_.has_masks || view.fill != zero_of(ir_.node(tree_.node(from.leaf)).dtype)) return {};
+  const Result<Expr> by_step = differentiate(here.position, compiler_.counter(tile.steps));
+  const bool has_zeros = view.fill == zero_of(ir_.node(tree_.node(from.leaf)).dtype);
+  if (!target_.has_masks || !has_zeros || !by_column.ok() || !by_column->is_constant()) return {};
+  if (by_step.ok() && by_step->is_constant(1) && tile.depths.low == steps && have_steps_alike(here, tile)) {
+    return [=, this](int64_t) { store_groups(to, tile, gathered_groups(from, tile, by_column->constant())); };
+  }
+  const int64_t column = by_column->constant();
+  if (column == 0 || std::abs(column) > machine_.most_strided_step) return {};
   return [=, this, &here](int64_t depth) {
     std::vector<Value*> rows;
     for (int64_t step = 0; step < depth; ++step) {

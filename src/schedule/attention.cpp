@@ -14,11 +14,14 @@
 //
 // With few queries each key is read only a few times, and packing does not pay: scores are dot products along the
 // features.
+//
+// Where the machine multiplies tiles of rows and columns (tiled_attention.cpp), both products are such tiles: rows are
+// queries, columns are keys or features of values. Queries, keys and values are packed as the tiles read them.
 #include <algorithm>
 #include <set>
 
 #include "loops/schedule.h"
-#include "schedule/contraction.h"
+#include "schedule/attention_kernel.h"
 #include "schedule/default_schedule.h"
 #include "symbolic/typical_size.h"
 
@@ -28,40 +31,6 @@ namespace {
 using namespace loops;
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
-
-// The part of the schedule in which a node runs, in order.
-enum class Stage : uint8_t {
-  kBefore,   // everything before attention
-  kKeys,     // pack keys, once for all queries
-  kValues,   // pack values, once for all queries
-  kQueries,  // compute the queries of a block
-  kScores,   // queries times keys, in register tiles
-  kRaw,      // elementwise nodes on scores, right after their tile
-  kRows,     // softmax, row by row
-  kMix,      // weights times values, in register tiles
-  kMixed,    // copies of those tiles to memory
-  kEnd,      // everything after all blocks of keys
-};
-
-struct SumOfProducts {
-  NodeRef sum;
-  NodeRef product;
-  NodeRef a;
-  NodeRef b;
-};
-
-struct AttentionKernel {
-  SumOfProducts scores;  // a: queries, b: keys
-  SumOfProducts mix;     // a: weights, b: values
-  Vars batch;
-  VarRef query = {};  // empty if its size is 1
-  VarRef block = {};  // empty if its size is 1
-  VarRef group = {};  // empty if its size is 1
-  VarRef lane = {};
-  VarRef features = {};
-  VarRef columns = {};  // features of values
-  std::vector<std::pair<NodeRef, Stage>> stages = {};
-};
 
 std::set<NodeRef> dependents(const IR& ir, NodeRef of) {
   std::set<NodeRef> result = {of};
@@ -302,6 +271,11 @@ class AttentionScheduler {
   // A number of rows that divides the queries; otherwise a small one. The remaining rows need code of their own.
   void pick_rows() {
     const int64_t queries = size(a_.query);
+    if (a_.tile) {
+      rows_ = a_.tile->m;
+      queries_ = 2 * rows_;
+      return;
+    }
     const bool is_known = a_.query && ir_.var(a_.query).size.is_constant();
     rows_ = std::ranges::min(kTileRows);
     for (int64_t rows : kTileRows) {
@@ -320,6 +294,72 @@ class AttentionScheduler {
         break;
       }
     }
+  }
+
+  // ---- tiles ----
+
+  void tile(LoopSpecs& loops, VarRef rows, VarRef columns, VarRef steps) const {
+    const int64_t group = a_.tile->k / a_.tile->m;
+    loops.push_back({.var = rows, .annotation = {Mark::kTile, a_.tile->name}});
+    loops.push_back({.var = steps, .step = group});
+    loops.push_back({.var = columns});
+    loops.push_back({.var = steps});
+  }
+
+  // Makes the steps of a group neighbours.
+  void interleaved(LoopSpecs& loops, VarRef columns, VarRef steps) const {
+    loops.push_back({.var = steps, .step = a_.tile->k / a_.tile->m});
+    by(loops, columns, a_.tile->n);
+    loops.push_back({.var = columns, .annotation = {Mark::kTile, "interleave"}});
+    loops.push_back({.var = steps});
+  }
+
+  LoopSpecs tiles_of_scores() const {
+    LoopSpecs loops = in_block();
+    by(loops, a_.group, 2);
+    loops.push_back({.var = a_.features, .step = a_.tile->k});
+    loops.push_back({.var = a_.query, .step = rows_, .annotation = {Mark::kUnroll}});
+    unrolled(loops, a_.group);
+    tile(loops, a_.query, a_.lane, a_.features);
+    return loops;
+  }
+
+  LoopSpecs after_tiles_of_scores() const {
+    LoopSpecs loops = in_block();
+    by(loops, a_.group, 2);
+    loops.push_back({.var = a_.query, .step = rows_});
+    plain(loops, a_.query);
+    unrolled(loops, a_.group);
+    loops.push_back({.var = a_.lane, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  LoopSpecs tiles_of_mix() const {
+    LoopSpecs loops = in_block();
+    by(loops, a_.columns, 2 * a_.tile->n);
+    loops.push_back({.var = a_.key, .step = a_.tile->k});
+    loops.push_back({.var = a_.query, .step = rows_, .annotation = {Mark::kUnroll}});
+    by(loops, a_.columns, a_.tile->n, Mark::kUnroll);
+    tile(loops, a_.query, a_.columns, a_.key);
+    return loops;
+  }
+
+  LoopSpecs after_tiles_of_mix() const {
+    LoopSpecs loops = in_block();
+    by(loops, a_.columns, 2 * a_.tile->n);
+    loops.push_back({.var = a_.query, .step = rows_});
+    plain(loops, a_.query);
+    by(loops, a_.columns, a_.tile->n, Mark::kUnroll);
+    loops.push_back({.var = a_.columns, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  LoopSpecs packed_weight_loops() const {
+    LoopSpecs loops = in_block();
+    plain(loops, a_.query);
+    loops.push_back({.var = a_.key, .step = lanes_});
+    loops.push_back({.var = a_.key, .annotation = {Mark::kVectorize}});
+    return loops;
   }
 
   // ---- loops ----
@@ -378,6 +418,10 @@ class AttentionScheduler {
     LoopSpecs loops = batches_;
     plain(loops, a_.block);
     plain(loops, a_.group);
+    if (a_.tile) {
+      interleaved(loops, a_.lane, a_.features);
+      return loops;
+    }
     by(loops, a_.lane, lanes_);
     by(loops, a_.features, lanes_);
     unrolled(loops, a_.features);
@@ -387,6 +431,11 @@ class AttentionScheduler {
 
   LoopSpecs value_loops() const {
     LoopSpecs loops = batches_;
+    if (a_.tile) {
+      plain(loops, a_.block);
+      interleaved(loops, a_.columns, a_.key);
+      return loops;
+    }
     for (VarRef var : {a_.block, a_.group, a_.lane}) plain(loops, var);
     loops.push_back({.var = a_.columns, .annotation = {Mark::kVectorize}});
     return loops;
@@ -394,6 +443,10 @@ class AttentionScheduler {
 
   LoopSpecs query_loops() const {
     LoopSpecs loops = around_;
+    if (a_.tile) {
+      loops.push_back({.var = a_.query, .step = rows_});
+      by(loops, a_.features, a_.tile->k);
+    }
     plain(loops, a_.query);
     loops.push_back({.var = a_.features, .annotation = {Mark::kVectorize}});
     return loops;
@@ -465,15 +518,15 @@ class AttentionScheduler {
       case Stage::kQueries:
         return loops_it_has(ref, query_loops());
       case Stage::kScores:
-        return is_dots_ ? dot_loops() : score_tile(true);
+        return a_.tile ? tiles_of_scores() : is_dots_ ? dot_loops() : score_tile(true);
       case Stage::kRaw:
-        return score_tile(false);
+        return a_.tile ? after_tiles_of_scores() : score_tile(false);
       case Stage::kRows:
-        return row_loops(ref);
+        return ref == a_.packed_weights ? packed_weight_loops() : row_loops(ref);
       case Stage::kMix:
-        return mix_tile(true);
+        return a_.tile ? tiles_of_mix() : mix_tile(true);
       case Stage::kMixed:
-        return mix_tile(false);
+        return a_.tile ? after_tiles_of_mix() : mix_tile(false);
       default:
         return end_loops(ref);
     }
@@ -489,6 +542,7 @@ class AttentionScheduler {
   // Values are packed if something must be computed for them: a cast, or a guard of a view. A plain view reads them in
   // place.
   bool are_values_packed() const {
+    if (a_.tile) return true;
     const auto is_work = [&](const auto& entry) {
       if (entry.second != Stage::kValues) return false;
       const auto* view = ir_.node(entry.first).template as<View>();
@@ -532,6 +586,7 @@ std::optional<LoopTree> schedule_attention(const IR& kernel, const Machine& mach
   IR ir = initial_schedule(kernel);
   std::optional<AttentionKernel> attention = AttentionFinder(ir).run();
   if (!attention) return {};
+  take_tiles(ir, *attention, machine);
   return AttentionScheduler(std::move(ir), *std::move(attention), machine).run();
 }
 

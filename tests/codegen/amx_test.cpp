@@ -268,6 +268,38 @@ TEST(Amx, ConvolutionsOfBytesAreExact) {
   }
 }
 
+// Attention rounds its weights to bf16, and its result: to within a few parts in 256 of the largest value.
+void expect_attention(int64_t queries, int64_t keys, int64_t features, bool is_causal) {
+  const std::string text =
+      fmt::format(R"(graph g(%q: bf16[2, {0}, {2}], %k: bf16[2, {1}, {2}], %v: bf16[2, {1}, {2}]) {{
+  %h: bf16[2, {0}, {2}] = scaled_dot_product_attention(%q, %k, %v, none) {{causal={3}, scale=0.02}}
+  return %h
+}}
+)",
+                  queries, keys, features, is_causal);
+  SCOPED_TRACE(text);
+  const loops::IR kernel = lower(parse_graph(text).value()).value();
+  const std::vector<Tensor> inputs = {numbers(DType::kBF16, {2, queries, features}, 1),
+                                      numbers(DType::kBF16, {2, keys, features}, 2),
+                                      numbers(DType::kBF16, {2, keys, features}, 3)};
+  const LoopTree tree = default_schedule(kernel, tenon::machine_of("sapphirerapids"));
+  const std::string code = emit_llvm(std::vector{KernelSource{&tree, "kernel"}}, find_target("sapphirerapids"));
+  // Products of single numbers weigh blocks of keys, and nothing else.
+  if (keys <= 128) EXPECT_THAT(code, ::testing::Not(::testing::HasSubstr("@llvm.fma.f32"))) << tree.dump();
+  const std::vector<double> results = elements(run_emulated(tree, inputs));
+  const std::vector<double> wanted = elements(run_on("interpreter", LoopTree(kernel), inputs)[0]);
+  ASSERT_EQ(results.size(), wanted.size());
+  for (size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], wanted[i], 12 * 0.02) << "element " << i;
+}
+
+TEST(Amx, AttentionIsTwoProductsOfTiles) {
+  expect_attention(32, 64, 32, false);
+  expect_attention(40, 40, 64, false);   // a part of a tile of queries, and of a group of keys
+  expect_attention(17, 144, 32, false);  // an odd number of groups of keys
+  expect_attention(64, 64, 32, true);
+  expect_attention(33, 520, 32, false);  // two blocks of keys
+}
+
 // A parallel loop's function has tiles of its own, for all of its blocks.
 TEST(Amx, ConfiguresTilesOncePerCall) {
   configurations = 0;
