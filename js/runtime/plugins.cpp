@@ -19,8 +19,6 @@ const DeviceSettings& device_settings() {
   static const DeviceSettings settings;
   return settings;
 }
-void call_frame(std::string_view device, const char*, const std::shared_ptr<void>&, PluginFunction) {
-  fail_without(device);
-}
+void call_frame(std::string_view device, const char*, std::shared_ptr<PluginFrame>) { fail_without(device); }
 
 }  // namespace tenon::runtime
