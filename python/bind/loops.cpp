@@ -166,10 +166,11 @@ Annotation annotation_from(nb::handle object) {
   }
   std::string text;
   if (!nb::try_cast(object, text)) fail("an annotation is a text or (\"tile\", name), got {}", class_of(object));
-  for (Mark mark : {Mark::kNone, Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
+  for (Mark mark : {Mark::kNone, Mark::kParallel, Mark::kBlock, Mark::kThread, Mark::kVectorize, Mark::kUnroll}) {
     if (text == to_string(Annotation{mark})) return {mark};
   }
-  fail("'{}' is not an annotation: use parallel, vectorize, unroll, (\"tile\", name) or an empty text", text);
+  fail("'{}' is not an annotation: use parallel, block, thread, vectorize, unroll, (\"tile\", name) or an empty text",
+       text);
 }
 
 std::vector<std::pair<nb::object, nb::object>> to_python(const std::vector<loops::Constraint>& constraints) {

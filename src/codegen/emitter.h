@@ -229,7 +229,6 @@ class Emitter {
   Value* load_at(const Compiler::Allocation& memory, Value* array, const Expr& position, int64_t lanes);
   void store_at(const Compiler::Allocation& memory, Value* array, const Expr& position, Value* value);
   void add_to(const Compiler::Allocation& memory, Value* array, const Expr& position, NodeRef sum, Value* value);
-  Value* added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype);
   // The sums that a loop can hold in registers: all iterations add to the same elements.
   std::vector<NodeRef> sums_to_hold(TreeRef loop);
   bool has_better_loop(NodeRef sum, TreeRef loop) const;

@@ -44,12 +44,12 @@ void FunctionBuilder::finish() {
     b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy()}, false),
                   service_function(kRelease, "release"), {services, memory});
   }
-  b_.CreateRet(code_);
+  function_->getReturnType()->isVoidTy() ? b_.CreateRetVoid() : b_.CreateRet(code_);
 }
 
 // ---- control flow ---------------------------------------------------------------------------------------------------
 
-void FunctionBuilder::loop(symbolic::Symbol counter, Value* begin, Value* end, int64_t step, const Body& body) {
+void FunctionBuilder::loop(symbolic::Symbol counter, Value* begin, Value* end, Value* step, const Body& body) {
   BasicBlock* const header = block(counter.name());
   BasicBlock* const inside = block(counter.name() + "_body");
   BasicBlock* const after = block(counter.name() + "_end");
@@ -63,7 +63,7 @@ void FunctionBuilder::loop(symbolic::Symbol counter, Value* begin, Value* end, i
   b_.SetInsertPoint(inside);
   body();
   indices.close();
-  Value* const next = b_.CreateNSWAdd(index, b_.getInt64(static_cast<uint64_t>(step)));
+  Value* const next = b_.CreateNSWAdd(index, step);
   index->addIncoming(next, b_.GetInsertBlock());
   b_.CreateCondBr(b_.CreateICmpSLT(next, end), header, after);
   b_.SetInsertPoint(after);

@@ -10,7 +10,8 @@
 
 namespace tenon::codegen {
 
-// i64 NAME(...) returns 0 or the kind of an error. Every exit releases the memory that the function allocated.
+// i64 NAME(...) returns 0 or the kind of an error; void NAME(...) returns nothing. Every exit releases the memory that
+// the function allocated.
 class FunctionBuilder {
  public:
   FunctionBuilder(llvm::IRBuilder<>& builder, llvm::Function* function);
@@ -26,7 +27,10 @@ class FunctionBuilder {
 
   // ---- control flow. Bodies are called once, to emit themselves. ----
   using Body = std::function<void()>;
-  void loop(symbolic::Symbol counter, llvm::Value* begin, llvm::Value* end, int64_t step, const Body& body);
+  void loop(symbolic::Symbol counter, llvm::Value* begin, llvm::Value* end, llvm::Value* step, const Body& body);
+  void loop(symbolic::Symbol counter, llvm::Value* begin, llvm::Value* end, int64_t step, const Body& body) {
+    loop(counter, begin, end, b_.getInt64(static_cast<uint64_t>(step)), body);
+  }
   void when(llvm::Value* condition, const Body& body);
   // Emits the body with a value for the symbol.
   void with(symbolic::Symbol symbol, llvm::Value* value, const Body& body);

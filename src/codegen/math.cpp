@@ -84,6 +84,7 @@ llvm::Value* emit_math(llvm::IRBuilderBase& builder, Primitive primitive, std::s
   const Real x{{&context, operands[0]}};
   if (function->unary != nullptr) return function->unary(x).value;
   if (function->binary != nullptr) return function->binary(x, {{&context, operands[1]}}).value;
+  if (target.arch == Arch::kPtx) fail("{} has no code for a GPU", definition_of(primitive).name);
   return call_by_lane(builder, definition_of(primitive).name, operands[0]);
 }
 

@@ -568,7 +568,7 @@ void Emitter::emit(const Scan& scan, TreeRef ref) {
   Value* const at = address_in(*carry.access.memory, position(carry));
   Value* const before = values_.from_memory(load(carry, at, stride, nullptr), wide);
   Value* const x = values_.splat(inputs_of(ref)[0], lanes_of(before));
-  Value* const next = added(*scan.op, before, wide, x, dtype);
+  Value* const next = values_.added(*scan.op, before, wide, x, dtype);
   store(carry, at, stride, values_.to_memory(next, wide));
   write(ref, values_.cast(next, wide, dtype));
 }

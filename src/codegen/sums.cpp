@@ -216,24 +216,6 @@ Value* Emitter::held(Spot& spot) {
   return cells.back().place;
 }
 
-// Folds a value into a total that may be wider. In logaddexp only the total must be wide: the amount that a term adds
-// is small, and exact enough in f32.
-Value* Emitter::added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype) {
-  Value* const x = values_.cast(value, dtype, wide);
-  Value* const both[] = {total, x};
-  if (wide == dtype || op.name.get() != "logaddexp") return values_.apply(op, wide, both);
-  Value* const are_equal = b_.CreateFCmpOEQ(total, x);  // the difference of equal infinities is NaN
-  Value* const apart = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b_.CreateFSub(total, x));
-  Value* const below = b_.CreateSelect(are_equal, llvm::Constant::getNullValue(x->getType()), b_.CreateFNeg(apart));
-  Value* more = values_.cast(below, wide, dtype);
-  for (const char* name : {"exp", "log1p"}) {
-    Value* const operand[] = {more};
-    more = values_.apply(op_named(name), dtype, operand);
-  }
-  Value* const larger = b_.CreateSelect(b_.CreateFCmpOGT(total, x), total, x);
-  return b_.CreateFAdd(larger, values_.cast(more, dtype, wide));
-}
-
 // ---- blocks of long sums --------------------------------------------------------------------------------------------
 
 // The number of terms that one iteration of a loop adds to one element of the sum. Empty if unknown.

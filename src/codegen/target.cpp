@@ -226,8 +226,8 @@ Target wasm_target(std::string_view name) {
 
 Target ptx_target() {
   Target target{.name = std::string(kNvptx64), .arch = Arch::kPtx, .triple = "nvptx64-nvidia-cuda"};
-  target.cpu = "sm_90";
-  target.features = "+ptx80";
+  target.cpu = "sm_80";
+  target.features = "+ptx70";
   target.vector_bytes = 4;  // a lane is a thread
   target.vector_registers = 128;
   target.index_bits = 64;

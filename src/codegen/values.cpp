@@ -467,4 +467,22 @@ Value* Values::half_from_float(Value* x) {
   return b_.CreateTrunc(b_.CreateOr(result, sign), like(x, b_.getInt16Ty()));
 }
 
+// Folds a value into a total that may be wider. In logaddexp only the total must be wide: the amount that a term adds
+// is small, and exact enough in f32.
+Value* Values::added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype) {
+  Value* const x = cast(value, dtype, wide);
+  Value* const both[] = {total, x};
+  if (wide == dtype || op.name.get() != "logaddexp") return apply(op, wide, both);
+  Value* const are_equal = b_.CreateFCmpOEQ(total, x);  // the difference of equal infinities is NaN
+  Value* const apart = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b_.CreateFSub(total, x));
+  Value* const below = b_.CreateSelect(are_equal, llvm::Constant::getNullValue(x->getType()), b_.CreateFNeg(apart));
+  Value* more = cast(below, wide, dtype);
+  for (const char* name : {"exp", "log1p"}) {
+    Value* const operand[] = {more};
+    more = apply(op_named(name), dtype, operand);
+  }
+  Value* const larger = b_.CreateSelect(b_.CreateFCmpOGT(total, x), total, x);
+  return b_.CreateFAdd(larger, cast(more, dtype, wide));
+}
+
 }  // namespace tenon::codegen

@@ -35,6 +35,8 @@ class Values {
   llvm::Value* bits_as(llvm::Value* x, DType from, DType to);
   llvm::Value* mul_add(llvm::Value* x, llvm::Value* y, llvm::Value* z);  // of floats; may round once or twice
   llvm::Value* fold_lanes(const OpDef& op, DType dtype, llvm::Value* x);
+  // Folds a value into a total of a dtype that may be wider.
+  llvm::Value* added(const OpDef& op, llvm::Value* total, DType wide, llvm::Value* value, DType dtype);
 
  private:
   using Operands = std::span<llvm::Value* const>;

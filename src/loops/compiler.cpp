@@ -340,8 +340,9 @@ Compiler::Scope Compiler::inside(TreeRef ref, const Scope& scope, const Expr& be
 std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) const {
   const VarRef var = tree_.loop(loop).var;
   const Mark mark = tree_.loop(loop).annotation.mark;
-  const bool is_block = mark != Mark::kNone && mark != Mark::kParallel;  // a block in registers must stay whole
-  if (is_block || tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
+  // A block in registers must stay whole.
+  const bool is_whole = mark == Mark::kVectorize || mark == Mark::kUnroll || mark == Mark::kTile;
+  if (is_whole || tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
   std::optional<Expr> result;
   for (NodeRef ref : tree_.nodes_below(loop)) {
     const Node& node = tree_.ir.node(ref);

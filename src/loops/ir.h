@@ -73,6 +73,9 @@ enum class Mark : uint8_t {
   kVectorize,  // iterations are the lanes of vectors; an innermost loop
   kUnroll,     // the body is repeated
   kTile,       // the loop and those below it are one instruction of the machine, by name
+  kBlock,      // iterations run on blocks of threads of a GPU
+  kThread,     // iterations run on the threads of a block, or of all blocks where no loop around is marked `block`.
+               // Reductions of the loop's variable are folded across threads.
 };
 
 struct Annotation {

@@ -118,7 +118,9 @@ void LoopTree::check_annotations() const {
     if (kind(ref) == NODE) return;
     const Loop& loop = this->loop(ref);
     std::optional<std::string> reason;
-    if (loop.annotation.mark == Mark::kParallel) reason = why_not_parallel(*this, ref);
+    const Mark mark = loop.annotation.mark;
+    if (mark == Mark::kParallel || mark == Mark::kBlock) reason = why_not_parallel(*this, ref);
+    if (mark == Mark::kThread) reason = why_not_threads(*this, ref);
     if (loop.annotation.mark == Mark::kVectorize) reason = why_not_vectorized(*this, ref);
     if (reason)
       fail("the loop over {} cannot be marked {}: {}", ir.var(loop.var).name, to_string(loop.annotation), *reason);
@@ -196,12 +198,16 @@ bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var) {
   return !(starts_from(ir.node(reader), input) && ir.folds(reader, var));
 }
 
-std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) {
+namespace {
+
+std::optional<std::string> why_not_independent(const LoopTree& tree, TreeRef loop, bool may_reduce) {
   const VarRef var = tree.loop(loop).var;
   const std::string& name = tree.ir.var(var).name;
   for (NodeRef ref : tree.nodes_below(loop)) {
     const Node& node = tree.ir.node(ref);
-    if (tree.ir.folds(ref, var)) return fmt::format("%{} folds {}", node.name, name);
+    const bool folds = tree.ir.folds(ref, var);
+    if (folds && may_reduce && node.as<Reduce>()) continue;
+    if (folds) return fmt::format("%{} folds {}", node.name, name);
     if (scans_along(node, var)) return fmt::format("%{} goes along {}", node.name, name);
     if (node.has(var)) continue;
     const auto is_inside = [&](NodeRef reader) { return tree.contains(loop, tree.find(reader)); };
@@ -210,6 +216,16 @@ std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) 
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) {
+  return why_not_independent(tree, loop, false);
+}
+
+std::optional<std::string> why_not_threads(const LoopTree& tree, TreeRef loop) {
+  return why_not_independent(tree, loop, true);
 }
 
 }  // namespace tenon::loops

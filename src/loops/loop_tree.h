@@ -94,5 +94,7 @@ bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var);
 
 // Why the iterations of a loop cannot run at the same time; nothing when they can.
 std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop);
+// The same for threads that fold reductions of the loop's variable together.
+std::optional<std::string> why_not_threads(const LoopTree& tree, TreeRef loop);
 
 }  // namespace tenon::loops

@@ -358,7 +358,7 @@ std::vector<LoopSpec> parse_loops(Cursor& cursor, const IR& ir) {
 }
 
 Annotation parse_annotation(Cursor& cursor) {
-  for (Mark mark : {Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
+  for (Mark mark : {Mark::kParallel, Mark::kBlock, Mark::kThread, Mark::kVectorize, Mark::kUnroll}) {
     if (cursor.accept_word(to_string(Annotation{mark}))) return {mark};
   }
   if (cursor.accept_word("tile")) return {Mark::kTile, cursor.string("the name of the tile")};

@@ -197,7 +197,7 @@ class IrPrinter {
 }  // namespace
 
 std::string to_string(const Annotation& annotation) {
-  constexpr std::string_view kMarks[] = {"", "parallel", "vectorize", "unroll", "tile "};  // by Mark
+  constexpr std::string_view kMarks[] = {"", "parallel", "vectorize", "unroll", "tile ", "block", "thread"};  // by Mark
   const std::string mark(kMarks[static_cast<size_t>(annotation.mark)]);
   return annotation.mark == Mark::kTile ? mark + quote(annotation.tile) : mark;
 }

@@ -45,8 +45,10 @@ void change_loops(IR& ir, const std::vector<NodeRef>& nodes, Change change) {
   }
 }
 
-// A split parallel loop stays parallel outside; vectorize, unroll and tile go to the inner loop.
-bool goes_outside(const Annotation& annotation) { return annotation.mark == Mark::kParallel; }
+// The outer loop of a split has the mark if that was parallel or block; other marks go to the inner loop.
+bool goes_outside(const Annotation& annotation) {
+  return annotation.mark == Mark::kParallel || annotation.mark == Mark::kBlock;
+}
 
 }  // namespace
 

@@ -85,7 +85,8 @@ class EditParser {
     const TreeRef loop = line();
     const bool is_none = cursor_.accept_word("none");
     const Annotation annotation = is_none ? Annotation() : parse_annotation(cursor_);
-    if (!is_none && annotation.mark == Mark::kNone) cursor_.expected("parallel, vectorize, unroll, tile or none");
+    if (!is_none && annotation.mark == Mark::kNone)
+      cursor_.expected("parallel, block, thread, vectorize, unroll, tile or none");
     return end(), loops::annotate(tree_, loop, annotation);
   }
 
@@ -136,7 +137,7 @@ std::string_view edit_help() {
          "swap 1 2               exchanges two loops, or two nodes: swap %a %b\n"
          "fuse 4                 joins the loop in line 4 with the loop before it\n"
          "unfuse 2 5             cuts the loop in line 2 before line 5\n"
-         "annotate 3 vectorize   or: parallel, unroll, tile \"name\", none\n"
+         "annotate 3 vectorize   or: parallel, block, thread, unroll, tile \"name\", none\n"
          "order %p m by 8, n, m, k  sets the loops of one node, from the outside in\n"
          "copy %p %b 1           %p reads %b through a copy, made in the loop in line 1 (no line: before all loops)\n"
          "delete %b_copy         removes a copy\n"

@@ -39,7 +39,7 @@ TEST(Module, VectorsAreAsWideAsTheTargets) {
   EXPECT_THAT(asm_of(kAdd, find_target("x86-64-v3")), Not(HasSubstr("zmm")));
   EXPECT_THAT(asm_of(kAdd, find_target("x86-64-v2")), Not(HasSubstr("ymm")));
   EXPECT_THAT(asm_of(kAdd, find_target("wasm32")), HasSubstr("f32x4.add"));
-  EXPECT_THAT(asm_of(kAdd, find_target("nvptx64")), HasSubstr(".target sm_90"));
+  EXPECT_THAT(asm_of(kAdd, find_target("nvptx64")), HasSubstr(".target sm_80"));
 }
 
 // What LLVM holds when it gives up is lost.

@@ -160,7 +160,7 @@ TEST(Ptx, HasAFunctionForEveryKernel) {
   for (const LoopTree& tree : kernels()) {
     const KernelSource source{&tree, tree.ir.name()};
     const std::string text = emit_object({&source, 1}, find_target("nvptx64"));
-    EXPECT_THAT(text, HasSubstr(".target sm_90"));
+    EXPECT_THAT(text, HasSubstr(".target sm_80"));
     EXPECT_THAT(text, HasSubstr(tree.ir.name() + "("));
   }
 }

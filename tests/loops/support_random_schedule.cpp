@@ -101,9 +101,10 @@ class Proposer {
   }
 
   Proposal annotate_some() {
-    constexpr Mark kMarks[] = {Mark::kNone, Mark::kParallel, Mark::kVectorize, Mark::kUnroll};
+    constexpr Mark kMarks[] = {Mark::kNone,   Mark::kParallel, Mark::kVectorize,
+                               Mark::kUnroll, Mark::kBlock,    Mark::kThread};
     const TreeRef loop = any_loop();
-    const Annotation annotation{kMarks[number(0, 3)]};
+    const Annotation annotation{kMarks[number(0, std::ssize(kMarks) - 1)]};
     return {fmt::format("annotate({}, {})", loop.id, to_string(annotation)), annotate(tree_, loop, annotation)};
   }
 

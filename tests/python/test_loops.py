@@ -733,7 +733,7 @@ def test_machine_code_as_text(matmul):
     assert "define" in tl.emit_llvm(matmul)
     assert "zmm" not in tl.emit_asm(matmul, cpu="x86-64-v3")
     assert "i32.load" in tl.emit_asm(matmul, cpu="wasm32")
-    assert ".target sm_90" in tl.emit_asm(matmul, "nvptx64")
+    assert ".target sm_80" in tl.emit_asm(matmul, "nvptx64")
     with pytest.raises(tenon.Error, match="did you mean 'x86-64-v3'"):
         tl.emit_llvm(matmul, cpu="x86-64-3")
 

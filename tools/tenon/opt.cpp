@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "backends/cpp/cpp.h"
+#include "backends/cuda/cuda.h"
+#include "backends/cuda/schedule.h"
 #include "backends/wasm/wasm.h"
 #include "codegen/codegen.h"
 #include "command.h"
@@ -81,6 +83,7 @@ std::string emitted(const Graph& graph, const Options& options) {
   if (stage == "tree") return tree.dump();
   if (stage == "cpp") return emit_cpp(tree, graph.name());
   if (stage == "wasm") return wasm::to_text(emit_wasm(tree));
+  if (stage == "ptx") return to_text(compile_cuda(schedule_cuda(kernel)));
   const codegen::KernelSource source{&tree, graph.name()};
   const codegen::Target target = codegen::find_target(options.cpu);
   return stage == "llvm" ? codegen::emit_llvm({&source, 1}, target) : codegen::emit_asm({&source, 1}, target);
@@ -116,9 +119,9 @@ Command opt_command(CLI::App& tenon) {
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
   app->add_option("--emit", options->emit,
                   "What to print: the graph, or its kernel as loops, as a tree, as C++, as "
-                  "WebAssembly without LLVM, as LLVM's text or as assembly")
+                  "WebAssembly without LLVM, as steps and PTX for a GPU, as LLVM's text or as assembly")
       ->type_name("STAGE")
-      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp", "wasm", "llvm", "asm"}).description(""));
+      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp", "wasm", "ptx", "llvm", "asm"}).description(""));
   app->add_option("--cpu", options->cpu,
                   "What llvm and asm are for: " + fmt::format("{}", fmt::join(codegen::target_names(), ", ")))
       ->type_name("NAME");

@@ -166,8 +166,9 @@ class Writer {
     const LoopTree::Loop& loop = tree_.loop(ref);
     loop_numbers_[ref] = count_of(loops_);
     const auto order = [&] {
-      if (loop.annotation.mark == loops::Mark::kParallel) return portable::Order::Parallel;
-      return loop.annotation.mark == loops::Mark::kVectorize ? portable::Order::AnyOrder : portable::Order::InOrder;
+      const loops::Mark mark = loop.annotation.mark;
+      if (mark == loops::Mark::kParallel || mark == loops::Mark::kBlock) return portable::Order::Parallel;
+      return mark == loops::Mark::kVectorize ? portable::Order::AnyOrder : portable::Order::InOrder;
     };
     in_loop(order(), compiler_.counter(ref), loop.var.id, loop.step, [&] {
       for (TreeRef child : tree_.children(ref)) walk(child);

@@ -1,0 +1,30 @@
+// Matrix products of a LoopTree: roots marked tile "cublaslt". Such a root is a nest of loops around
+//
+//     %x = view, cast ...        of each operand, if any
+//     %p = mul(%x, %y)
+//     %c = reduce add(%p)
+//
+// and, after the loops that the sum folds, a cast and a write of the sum, if any.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "backends/cuda/code.h"
+#include "loops/compiler.h"
+
+namespace tenon {
+
+inline constexpr const char* kProductTile = "cublaslt";
+
+bool is_product_root(const loops::LoopTree& tree, loops::TreeRef root);
+
+struct MatchedProduct {
+  CudaMatmul step;              // the addresses have offsets, and no buffers
+  int64_t a = 0, b = 0, d = 0;  // positions in the Compiler's list of memory
+};
+
+// Empty if cuBLASLt has no such product. Then `is_dense` operands, and operands without a cast, may still have one.
+std::optional<MatchedProduct> match_product(const loops::Compiler& compiler, loops::TreeRef root);
+
+}  // namespace tenon

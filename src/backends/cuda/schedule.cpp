@@ -1,0 +1,329 @@
+#include "backends/cuda/schedule.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cuda/products.h"
+#include "loops/schedule.h"
+#include "support/is_in.h"
+#include "symbolic/typical_size.h"
+
+namespace tenon {
+namespace {
+
+using namespace loops;
+using loops::Compute;
+
+constexpr int64_t kMostAbout = int64_t{1} << 40;
+
+int64_t about(const Expr& size) {
+  symbolic::Bindings typical;
+  for (Symbol symbol : symbols_of(size)) typical.emplace(symbol, symbolic::kTypicalSize);
+  return std::clamp<int64_t>(estimate(size, typical), 1, kMostAbout);
+}
+
+// ---- products -------------------------------------------------------------------------------------------------------
+
+struct Product {
+  NodeRef sum;
+  std::vector<NodeRef> nodes = {};  // of the tile, in order
+  std::vector<LoopSpec> loops = {};
+};
+
+class ProductScheduler {
+ public:
+  ProductScheduler(const IR& kernel, const CudaScheduleOptions& options) : ir_(kernel), options_(options) {}
+
+  // The kernel with its products as tiles.
+  IR run() {
+    ir_ = initial_schedule(ir_);
+    const std::vector<NodeRef> order = ir_.order();
+    for (NodeRef ref : order) {
+      if (is_candidate(ref)) schedule(ref);
+    }
+    return std::move(ir_);
+  }
+
+ private:
+  bool is_candidate(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
+    if (!node.sums() || !is_float(node.dtype)) return false;
+    const NodeRef product = node.inputs[0];
+    if (!ir_.node(product).computes("mul") || ir_.consumers(product).size() != 1) return false;
+    int64_t work = 1;
+    for (VarRef var : ir_.iteration_vars(ref)) {
+      if (ir_.node(product).has(var)) work = std::min(work * about(ir_.var(var).size), kMostAbout);
+    }
+    return work >= options_.least_product;
+  }
+
+  // The operand as it is, else a copy of it in scratch memory.
+  void schedule(NodeRef sum) {
+    for (const auto& [copy_a, copy_b] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      IR attempt = ir_;
+      if (place(attempt, sum, copy_a, copy_b)) {
+        ir_ = std::move(attempt);
+        return;
+      }
+    }
+  }
+
+  static bool is_plain_view(const IR& ir, NodeRef ref) {
+    const auto* view = ir.node(ref).as<View>();
+    return view && view->only_piece() && view->only_piece()->where.empty();
+  }
+
+  // The views and casts between an operand and memory, which the product reads through.
+  static std::vector<NodeRef> makers_of(const IR& ir, NodeRef operand) {
+    std::vector<NodeRef> makers;
+    for (NodeRef at = operand; !ir.node(at).is_leaf() && ir.consumers(at).size() == 1; at = ir.node(at).inputs[0]) {
+      const bool casts = ir.node(at).computes("cast") && size_of(ir.node(ir.node(at).inputs[0]).dtype) == 2;
+      if (!casts && !is_plain_view(ir, at)) break;
+      makers.insert(makers.begin(), at);
+    }
+    return makers;
+  }
+
+  // Batch, rows, columns, then what is folded: the result is dense.
+  static std::vector<LoopSpec> loops_of(const IR& ir, NodeRef sum) {
+    const NodeRef product = ir.node(sum).inputs[0];
+    const NodeRef a = ir.node(product).inputs[0], b = ir.node(product).inputs[1];
+    std::vector<VarRef> batch, rows, columns, vars;
+    for (VarRef var : ir.node(sum).vars) {
+      const bool in_a = has(ir, a, var), in_b = has(ir, b, var);
+      (in_a == in_b ? batch : in_a ? rows : columns).push_back(var);
+    }
+    // The columns of the result are those of its last variable.
+    if (!rows.empty() && !ir.node(sum).vars.empty() && rows.back() == ir.node(sum).vars.back())
+      std::swap(rows, columns);
+    for (const auto& some : {batch, rows, columns, ir.folded_vars(sum)})
+      vars.insert(vars.end(), some.begin(), some.end());
+    std::vector<LoopSpec> loops;
+    for (VarRef var : vars) loops.push_back({.var = var});
+    return loops;
+  }
+
+  static bool has(const IR& ir, NodeRef operand, VarRef var) { return ir.node(operand).has(var); }
+
+  // Makes the tile. False if cuBLASLt has no such product.
+  static bool place(IR& ir, NodeRef sum, bool copy_a, bool copy_b) {
+    const NodeRef product = ir.node(sum).inputs[0];
+    if (ir.node(product).inputs[0] == ir.node(product).inputs[1]) return false;
+    std::vector<LoopSpec> loops = loops_of(ir, sum);
+    if (loops.empty() || ir.folded_vars(sum).empty()) return false;
+    std::vector<NodeRef> nodes;
+    for (size_t i = 0; i < 2; ++i) {
+      const NodeRef operand = ir.node(product).inputs[i];
+      const bool copies = i == 0 ? copy_a : copy_b;
+      if (copies) {
+        if (!materialize(ir, product, operand, loops)) return false;
+        continue;
+      }
+      const std::vector<NodeRef> makers = makers_of(ir, operand);
+      nodes.insert(nodes.end(), makers.begin(), makers.end());
+    }
+    nodes.push_back(product);
+    nodes.push_back(sum);
+    const auto has_loop = [&](VarRef var) { return std::ranges::find(loops, var, &LoopSpec::var) != loops.end(); };
+    for (NodeRef ref : nodes) {
+      if (!std::ranges::all_of(ir.iteration_vars(ref), has_loop)) return false;
+    }
+    loops[0].annotation = {Mark::kTile, kProductTile};
+    loops[0].fresh = true;
+    for (NodeRef ref : nodes) ir.set_loops(ref, loops);
+    for (NodeRef& ref : nodes) {
+      if (ref == nodes[0]) continue;
+      std::vector<LoopSpec> shared = loops;
+      shared[0].fresh = false;
+      ir.set_loops(ref, shared);
+    }
+    add_end(ir, sum, loops, nodes);
+    order(ir, nodes);
+    const LoopTree tree(ir);
+    const Compiler compiler(tree);
+    TreeRef root = tree.find(sum);
+    while (tree.parent(root)) root = tree.parent(root);
+    return match_product(compiler, root).has_value();
+  }
+
+  // A cast and a write of the sum belong to the tile where nothing else reads it.
+  static void add_end(IR& ir, NodeRef sum, const std::vector<LoopSpec>& loops, std::vector<NodeRef>& nodes) {
+    std::vector<LoopSpec> kept;
+    for (const LoopSpec& loop : loops) {
+      if (ir.node(sum).has(loop.var)) kept.push_back(loop);
+    }
+    if (kept.empty()) return;
+    kept[0].fresh = false;
+    std::vector<NodeRef> end;
+    for (std::vector<NodeRef> readers = ir.consumers(sum); readers.size() == 1; readers = ir.consumers(readers[0])) {
+      const Node& reader = ir.node(readers[0]);
+      const bool is_end = reader.as<Write>() || (end.empty() && reader.computes("cast") && size_of(reader.dtype) == 2);
+      if (!is_end || reader.vars.size() != ir.node(sum).vars.size()) return;
+      end.push_back(readers[0]);
+      if (reader.as<Write>()) break;
+    }
+    if (end.empty() || !ir.node(end.back()).as<Write>()) return;
+    for (NodeRef ref : end) {
+      ir.set_loops(ref, kept);
+      nodes.push_back(ref);
+    }
+  }
+
+  // The operand becomes an array of its own, in the order of the tile's loops.
+  static bool materialize(IR& ir, NodeRef product, NodeRef operand, const std::vector<LoopSpec>& loops) {
+    if (ir.node(operand).as<Constant>()) return false;
+    std::vector<VarRef> vars;
+    for (const LoopSpec& loop : loops) {
+      if (ir.node(operand).has(loop.var)) vars.push_back(loop.var);
+    }
+    if (vars.size() != ir.node(operand).vars.size() || vars.empty()) return false;
+    NodeRef array = operand;
+    if (ir.node(operand).is_leaf() || ir.consumers(operand).size() != 1) {
+      array = ir.add_copy(operand, vars);
+      ir.set_input(product, operand, array);
+      std::vector<NodeRef> order = ir.order();
+      std::erase(order, array);
+      order.insert(std::ranges::find(order, product), array);
+      ir.set_order(order);
+    }
+    const std::vector<VarRef> own = ir.iteration_vars(array);
+    std::vector<LoopSpec> around;
+    for (VarRef var : vars) around.push_back({.var = var});
+    for (VarRef var : own) {
+      if (!is_in(vars, var)) around.push_back({.var = var});
+    }
+    around[0].fresh = true;
+    ir.set_loops(array, std::move(around));
+    return true;
+  }
+
+  // The nodes of the tile come one after the other, where its sum was.
+  static void order(IR& ir, const std::vector<NodeRef>& nodes) {
+    std::vector<NodeRef> order = ir.order();
+    const NodeRef sum = *std::ranges::find_if(nodes, [&](NodeRef ref) { return ir.node(ref).as<Reduce>() != nullptr; });
+    std::vector<NodeRef> result;
+    for (NodeRef ref : order) {
+      if (ref == sum) result.insert(result.end(), nodes.begin(), nodes.end());
+      if (!is_in(nodes, ref)) result.push_back(ref);
+    }
+    ir.set_order(std::move(result));
+  }
+
+  IR ir_;
+  const CudaScheduleOptions& options_;
+};
+
+// ---- all other loops ------------------------------------------------------------------------------------------------
+
+class LoopMarker {
+ public:
+  LoopMarker(const IR& ir, const CudaScheduleOptions& options)
+      : tree_(ir), compiler_(tree_), ir_(ir), options_(options) {}
+
+  IR run() {
+    for (TreeRef root : tree_.roots()) {
+      if (tree_.kind(root) == LoopTree::LOOP && !is_product_root(tree_, root)) mark_root(root);
+    }
+    return std::move(ir_);
+  }
+
+ private:
+  bool is_independent(TreeRef ref) const { return tree_.kind(ref) == LoopTree::LOOP && !why_not_parallel(tree_, ref); }
+
+  TreeRef only_loop_in(TreeRef loop) const {
+    const std::vector<TreeRef>& children = tree_.children(loop);
+    return children.size() == 1 && tree_.kind(children[0]) == LoopTree::LOOP ? children[0] : TreeRef();
+  }
+
+  // The loop, and those alone in it, while their iterations are independent.
+  std::vector<TreeRef> independent_from(TreeRef loop) const {
+    std::vector<TreeRef> chain;
+    for (TreeRef at = loop; at && is_independent(at); at = only_loop_in(at)) chain.push_back(at);
+    return chain;
+  }
+
+  int64_t iterations(const std::vector<TreeRef>& loops) const {
+    int64_t count = 1;
+    for (TreeRef ref : loops) count = std::min(count * about(tree_.loop(ref).iterations()), kMostAbout);
+    return count;
+  }
+
+  void mark(TreeRef ref, Mark mark) {
+    const auto depth = static_cast<size_t>(tree_.depth(ref));
+    for (NodeRef node : tree_.nodes_below(ref)) {
+      std::vector<LoopSpec> loops = ir_.node(node).loops;
+      loops[depth].annotation = {mark};
+      ir_.set_loops(node, std::move(loops));
+    }
+  }
+  void mark(const std::vector<TreeRef>& loops, Mark mark) {
+    for (TreeRef ref : loops) this->mark(ref, mark);
+  }
+
+  void mark_root(TreeRef root) {
+    const std::vector<TreeRef> rows = independent_from(root);
+    if (rows.empty()) return mark_inside(root);
+    const std::vector<TreeRef>& inside = tree_.children(rows.back());
+    int64_t longest = 0;
+    for (TreeRef child : inside) longest = std::max(longest, longest_in(child));
+    const bool by_block =
+        longest >= options_.least_spread && !(iterations(rows) >= options_.many_rows && reads_along(rows.back()));
+    mark(rows, by_block ? Mark::kBlock : Mark::kThread);
+    if (!by_block) return;
+    for (TreeRef child : inside) mark_inside(child);
+  }
+
+  // Reductions that a block can fold: each has one element.
+  bool can_fold(TreeRef loop) const {
+    if (why_not_threads(tree_, loop)) return false;
+    return std::ranges::all_of(tree_.nodes_below(loop), [&](NodeRef ref) {
+      if (!ir_.folds(ref, tree_.loop(loop).var)) return true;
+      const Compiler::Fill block = compiler_.fill(ref, loop);
+      return std::ranges::all_of(block.extents, [](const Expr& extent) { return extent.is_constant(1); });
+    });
+  }
+
+  // The iterations of the longest nest of loops that threads can share.
+  int64_t longest_in(TreeRef ref) const {
+    if (tree_.kind(ref) == LoopTree::NODE) return 0;
+    if (const std::vector<TreeRef> chain = independent_from(ref); !chain.empty()) return iterations(chain);
+    int64_t longest = can_fold(ref) ? iterations({ref}) : 0;
+    for (TreeRef child : tree_.children(ref)) longest = std::max(longest, longest_in(child));
+    return longest;
+  }
+
+  void mark_inside(TreeRef ref) {
+    if (tree_.kind(ref) == LoopTree::NODE) return;
+    if (const std::vector<TreeRef> chain = independent_from(ref); !chain.empty()) return mark(chain, Mark::kThread);
+    int64_t inner = 0;
+    for (TreeRef child : tree_.children(ref)) inner = std::max(inner, longest_in(child));
+    if (can_fold(ref) && (inner < options_.least_spread || inner < iterations({ref}))) return mark(ref, Mark::kThread);
+    for (TreeRef child : tree_.children(ref)) mark_inside(child);
+  }
+
+  // Whether neighbours along the loop are neighbours in the arrays that are read below it.
+  bool reads_along(TreeRef loop) const {
+    int64_t along = 0, others = 0;
+    for (NodeRef ref : tree_.nodes_below(loop)) {
+      for (NodeRef input : ir_.node(ref).inputs) {
+        if (!ir_.node(input).as<Read>() || ir_.node(input).vars.empty()) continue;
+        const std::optional<Expr> stride = compiler_.stride(compiler_.gen_access(input, tree_.find(ref)), loop);
+        (stride && stride->is_constant(1) ? along : others) += 1;
+      }
+    }
+    return along > others;
+  }
+
+  const LoopTree tree_;
+  const Compiler compiler_;
+  IR ir_;
+  const CudaScheduleOptions& options_;
+};
+
+}  // namespace
+
+LoopTree schedule_cuda(const IR& kernel, const CudaScheduleOptions& options) {
+  return LoopTree(LoopMarker(ProductScheduler(kernel, options).run(), options).run());
+}
+
+}  // namespace tenon

@@ -1,0 +1,210 @@
+// The code of backend cuda: every op of the table under its schedule and under random ones, on an emulated GPU against
+// the reference, and assembled by ptxas where there is one.
+#include "backends/cuda/cuda.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "backends/cuda/schedule.h"
+#include "graph/evaluate.h"
+#include "loops/lower.h"
+#include "tests/backends/support_emulated.h"
+#include "tests/graph/support_values.h"
+#include "tests/loops/support_kernels.h"
+#include "tests/loops/support_lowered.h"
+#include "tests/loops/support_random_schedule.h"
+
+namespace tenon {
+namespace {
+
+using loops::IR;
+using loops::LoopTree;
+using testing::HasSubstr;
+
+// Small kernels take the ways of large ones.
+constexpr CudaScheduleOptions kEager{.least_product = 8, .least_spread = 3, .many_rows = 1 << 12};
+
+bool has_no_code(const Diagnostic& diagnostic) {
+  return diagnostic.message.find("has no code for a GPU") != std::string::npos;
+}
+
+void expect_as_reference(const LoopTree& tree, const std::vector<Tensor>& arguments, const symbolic::Bindings& sizes,
+                         const std::vector<Tensor>& expected) {
+  Result<std::unique_ptr<Compiled>> kernel = attempt([&] { return test::compile_emulated(tree); });
+  if (!kernel.ok() && has_no_code(kernel.diagnostic())) return;
+  ASSERT_TRUE(kernel.ok()) << kernel.diagnostic().text();
+  const auto outputs = run(**kernel, tree.ir, arguments, sizes);
+  ASSERT_TRUE(outputs.ok()) << outputs.diagnostic().text();
+  ASSERT_EQ(outputs->size(), expected.size());
+  for (size_t i = 0; i < outputs->size(); ++i) EXPECT_TRUE(test::close((*outputs)[i], expected[i])) << "output " << i;
+}
+
+// ---- ops ------------------------------------------------------------------------------------------------------------
+
+class CudaOps : public testing::TestWithParam<const OpDef*> {};
+
+TEST_P(CudaOps, SamplesAgreeWithTheReference) {
+  for (const Sample& sample : samples_of(*GetParam())) {
+    if (test::needs_library(sample.graph)) continue;
+    SCOPED_TRACE(sample.name());
+    const IR ir = lower(sample.graph).value();
+    const std::vector<Tensor> inputs = test::inputs_for(sample);
+    const auto expected = evaluate(sample.graph, inputs);
+    ASSERT_TRUE(expected.ok());
+    for (const CudaScheduleOptions& options : {CudaScheduleOptions(), kEager}) {
+      const LoopTree tree = schedule_cuda(ir, options);
+      SCOPED_TRACE(tree.dump());
+      expect_as_reference(tree, test::kernel_arguments(sample.graph, inputs), {}, *expected);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CudaOps, testing::ValuesIn(op_table().begin(), op_table().end()),
+                         [](const auto& info) { return std::string(info.param->name.get()); });
+
+// ---- random kernels -------------------------------------------------------------------------------------------------
+
+class CudaAgreement : public testing::TestWithParam<int> {};
+
+TEST_P(CudaAgreement, OfRandomSchedules) {
+  const char* const pairs = std::getenv("TENON_CUDA_PAIRS");
+  const int count = pairs ? std::atoi(pairs) : 60;
+  uint64_t seed = 31'000'000 + static_cast<uint64_t>(GetParam()) * 100'000;
+  for (int done = 0; done < count && !HasFailure(); ++seed) {
+    const std::optional<test::LoweredGraph> lowered = test::random_lowered(seed);
+    if (!lowered) continue;
+    ++done;
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    const LoopTree own = schedule_cuda(lowered->ir, done % 2 == 0 ? CudaScheduleOptions() : kEager);
+    const bool is_own = done % 4 == 0;
+    std::string log = fmt::format("seed {}\n", seed);
+    const LoopTree tree = is_own ? own : loops::testing::random_schedule(LoopTree(lowered->ir), 20, random, &log);
+    SCOPED_TRACE(log + to_string(lowered->graph) + tree.dump());
+    expect_as_reference(tree, lowered->arguments, lowered->sizes, lowered->expected);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, CudaAgreement, testing::Range(0, 8));
+
+// ---- marks and launches ---------------------------------------------------------------------------------------------
+
+LoopTree tree_of(std::string_view text) { return LoopTree(loops::parse(text).value()); }
+
+int64_t at(const Expr& expr, int64_t n) { return evaluate(expr, {{Symbol("N"), n}}); }
+
+TEST(CudaMarks, PrintAndParse) {
+  const std::string text =
+      "tenon loops 1\nkernel k {\n  var m = N\n  var k = 8\n  %x: f32[m, k] = read 0\n"
+      "  %s: f32[m] = reduce add(%x) for m block, k thread\n  %o: f32[m] = write 0 (%s) for m block\n}\n";
+  const IR ir = loops::parse(text).value();
+  EXPECT_EQ(loops::parse(to_string(ir)).value(), ir);
+  EXPECT_EQ(LoopTree(ir).dump(),
+            "for m in N block\n  for k in 8 thread\n    %s: f32[m] = reduce add(%x)\n  %o: f32[m] = write 0 (%s)\n");
+}
+
+TEST(CudaMarks, AreRefusedWhereIterationsDepend) {
+  const auto refusal = [](std::string_view loops, std::string_view node) {
+    const auto tree = attempt([&] {
+      return tree_of(
+          fmt::format("tenon loops 1\nkernel k {{\n  var m = 8\n  %x: f32[m] = read 0\n  {} for m {}\n"
+                      "  %o: f32[{}] = write 0 (%s)\n}}\n",
+                      node, loops, node.find("scan") == node.npos ? "" : "m"));
+    });
+    return tree.ok() ? std::string() : tree.diagnostic().message;
+  };
+  EXPECT_THAT(refusal("block", "%s: f32[] = reduce add(%x)"), HasSubstr("cannot be marked block: %s folds m"));
+  EXPECT_EQ(refusal("thread", "%s: f32[] = reduce add(%x)"), "");
+  EXPECT_THAT(refusal("thread", "%s: f32[m] = scan add(%x) along m"), HasSubstr("cannot be marked thread: %s goes"));
+}
+
+TEST(CudaLaunches, OfAStreamAreFlat) {
+  const LoopTree tree = schedule_cuda(loops::testing::negate(Symbol("N")));
+  EXPECT_THAT(tree.dump(), HasSubstr("in N thread"));
+  const CudaCode code = compile_cuda(tree);
+  ASSERT_EQ(code.steps.size(), 1u);
+  const auto& kernel = std::get<CudaKernel>(code.steps[0]);
+  EXPECT_EQ(at(kernel.grid, 0), 0);
+  EXPECT_EQ(at(kernel.grid, 1), 1);
+  EXPECT_EQ(at(kernel.grid, 1000), 4);
+  EXPECT_EQ(at(kernel.grid, int64_t{1} << 40), int64_t{1} << 30);  // threads loop
+  EXPECT_EQ(at(kernel.block, 1000), 256);
+  EXPECT_EQ(at(code.scratch, 1000), 0);
+}
+
+TEST(CudaLaunches, OfRowsHaveABlockForEach) {
+  const Symbol n("N");
+  const LoopTree tree = schedule_cuda(loops::testing::row_softmax(n, 4000));
+  const CudaCode code = compile_cuda(tree);
+  ASSERT_EQ(code.steps.size(), 1u);
+  const auto& kernel = std::get<CudaKernel>(code.steps[0]);
+  EXPECT_EQ(at(kernel.grid, 77), 77);
+  EXPECT_EQ(at(kernel.block, 77), 512);
+  EXPECT_THAT(code.ptx, HasSubstr("shfl.sync.bfly.b32"));
+  EXPECT_THAT(code.ptx, HasSubstr("bar.sync"));
+  EXPECT_THAT(code.ptx, HasSubstr(".shared"));
+}
+
+TEST(CudaLaunches, OfAProductAreOneCall) {
+  const LoopTree tree = schedule_cuda(loops::testing::matmul(Symbol("N"), 64, 96));
+  const CudaCode code = compile_cuda(tree);
+  ASSERT_EQ(code.steps.size(), 1u) << tree.dump();
+  const auto& product = std::get<CudaMatmul>(code.steps[0]);
+  EXPECT_EQ(at(product.m, 10), 10);
+  EXPECT_EQ(at(product.n, 10), 96);
+  EXPECT_EQ(at(product.k, 10), 64);
+  EXPECT_EQ(at(product.a.row, 10), 64);
+  EXPECT_EQ(at(product.b.row, 10), 96);
+  EXPECT_EQ(product.d.address.buffer, 2u);
+}
+
+TEST(CudaErrors, AreRecorded) {
+  const LoopTree tree = tree_of(
+      "tenon loops 1\nkernel k {\n  var i = 4\n  var v = 5\n  %x: f32[v] = read 0\n  %idx: i64[i] = read 1\n"
+      "  %y: f32[i] = view %x[r] else 0.0 with r = %idx in 5 for i thread\n  %o: f32[i] = write 0 (%y) for i "
+      "thread\n}\n");
+  const std::vector<Tensor> inputs = {loops::testing::filled(DType::kF32, {5}, [](int64_t i) { return i; }),
+                                      loops::testing::filled(DType::kI64, {4}, [](int64_t i) { return 2 * i; })};
+  const auto result = run(*test::compile_emulated(tree), tree.ir, inputs);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.diagnostic().message, "%y: index 6 is out of range for a size of 5");
+}
+
+// ---- assembly -------------------------------------------------------------------------------------------------------
+
+bool has_ptxas() { return std::system("ptxas --version > /dev/null 2>&1") == 0; }
+
+// What ptxas says; empty if it is content.
+std::string assembled(const std::string& ptx) {
+  const std::string path = testing::TempDir() + "kernel.ptx";
+  std::ofstream(path) << ptx;
+  const std::string command = fmt::format("ptxas -arch=sm_80 -O0 -o /dev/null {0} > {0}.log 2>&1", path);
+  if (std::system(command.c_str()) == 0) return "";
+  std::stringstream text;
+  text << std::ifstream(path + ".log").rdbuf();
+  return text.str() + ptx;
+}
+
+class CudaAssembly : public testing::TestWithParam<const OpDef*> {};
+
+TEST_P(CudaAssembly, OfSamples) {
+  if (!has_ptxas()) GTEST_SKIP() << "there is no ptxas";
+  for (const Sample& sample : samples_of(*GetParam())) {
+    if (test::needs_library(sample.graph)) continue;
+    SCOPED_TRACE(sample.name());
+    const LoopTree tree = schedule_cuda(lower(sample.graph).value(), kEager);
+    const Result<CudaCode> code = attempt([&] { return compile_cuda(tree); });
+    if (!code.ok() && has_no_code(code.diagnostic())) continue;
+    ASSERT_TRUE(code.ok()) << code.diagnostic().text();
+    if (!code->ptx.empty()) EXPECT_EQ(assembled(code->ptx), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CudaAssembly, testing::ValuesIn(op_table().begin(), op_table().end()),
+                         [](const auto& info) { return std::string(info.param->name.get()); });
+
+}  // namespace
+}  // namespace tenon
