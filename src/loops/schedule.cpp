@@ -474,16 +474,23 @@ Readers readers_of(const IR& ir) {
   return readers;
 }
 
+bool is_cheap(const Node& node) {
+  const auto* compute = node.as<loops::Compute>();
+  return compute && cost_of(*compute->op) < Cost::kFunction;
+}
+
 // A view with one reader, which reads it at its own index, runs in the loops of the reader: it is not stored.
-bool joins_loops_of(const IR& ir, NodeRef view, std::span<const NodeRef> readers) {
-  if (!ir.node(view).as<View>() || readers.size() != 1 || ir.node(readers[0]).as<Scatter>()) return false;
-  return std::ranges::all_of(ir.node(view).vars, [&](VarRef var) { return ir.reads_in_step(readers[0], view, var); });
+bool joins_loops_of(const IR& ir, NodeRef ref, std::span<const NodeRef> readers, bool repeats_cheap) {
+  const Node& node = ir.node(ref);
+  if (!node.as<View>() && !(repeats_cheap && is_cheap(node))) return false;
+  if (readers.size() != 1 || ir.node(readers[0]).as<Scatter>()) return false;
+  return std::ranges::all_of(node.vars, [&](VarRef var) { return ir.reads_in_step(readers[0], ref, var); });
 }
 
 // A node takes the loop order of the first node that reads it at its own index. Folded variables come last. So do loops
 // of one iteration if nothing is folded: other nodes rarely have them.
-void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers) {
-  if (joins_loops_of(ir, ref, readers)) return ir.set_loops(ref, ir.node(readers[0]).loops);
+void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers, bool repeats_cheap) {
+  if (joins_loops_of(ir, ref, readers, repeats_cheap)) return ir.set_loops(ref, ir.node(readers[0]).loops);
   const std::vector<VarRef> own = ir.iteration_vars(ref);
   const std::vector<VarRef> folded = ir.folded_vars(ref);
   std::vector<LoopSpec> loops;
@@ -573,11 +580,16 @@ class NodeOrder {
 
 }  // namespace
 
-IR initial_schedule(IR ir) {
+IR initial_schedule(IR ir, bool repeats_cheap) {
   const std::vector<NodeRef> order = ir.order();
   const Readers readers = readers_of(ir);
-  for (auto ref = order.rbegin(); ref != order.rend(); ++ref) follow_consumer(ir, *ref, readers[ref->id]);
-  ir.set_order(NodeOrder(ir, readers).run());
+  for (auto ref = order.rbegin(); ref != order.rend(); ++ref)
+    follow_consumer(ir, *ref, readers[ref->id], repeats_cheap);
+  return ordered_by_loops(std::move(ir));
+}
+
+IR ordered_by_loops(IR ir) {
+  ir.set_order(NodeOrder(ir, readers_of(ir)).run());
   return ir;
 }
 

@@ -42,6 +42,10 @@ TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after);
 
 // Loops and an order of nodes to start scheduling from: each node takes the loop order of its consumers and runs next
 // to the nodes that it can share most loops with. A schedule for a machine is schedule/default_schedule.h's.
-IR initial_schedule(IR ir);
+// With `repeats_cheap`, a node of one reader that is cheap to compute runs in the loops of the reader, once for each of
+// their iterations, instead of being stored: for machines where a pass over memory costs more than arithmetic.
+IR initial_schedule(IR ir, bool repeats_cheap = false);
+// Orders nodes so that each shares as many loops as possible with the node before it.
+IR ordered_by_loops(IR ir);
 
 }  // namespace tenon::loops

@@ -11,6 +11,7 @@
 #include "backends/cuda/schedule.h"
 #include "graph/evaluate.h"
 #include "loops/lower.h"
+#include "tests/backends/support_cuda_kernels.h"
 #include "tests/backends/support_emulated.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_kernels.h"
@@ -202,6 +203,20 @@ TEST_P(CudaAssembly, OfSamples) {
     if (!code->ptx.empty()) EXPECT_EQ(assembled(code->ptx), "");
   }
 }
+
+class CudaLarge : public testing::TestWithParam<test::LargeKernel> {};
+
+TEST_P(CudaLarge, Assembles) {
+  if (!has_ptxas()) GTEST_SKIP() << "there is no ptxas";
+  const LoopTree tree = schedule_cuda(lower(parse_graph(GetParam().graph).value()).value());
+  const CudaCode code = compile_cuda(tree);
+  if (std::getenv("TENON_CUDA_DUMP"))
+    fmt::print("{}{}\n", tree.dump(), to_text(code).substr(0, to_text(code).size() - code.ptx.size()));
+  if (!code.ptx.empty()) EXPECT_EQ(assembled(code.ptx), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaLarge, testing::ValuesIn(test::kLargeKernels),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Table, CudaAssembly, testing::ValuesIn(op_table().begin(), op_table().end()),
                          [](const auto& info) { return std::string(info.param->name.get()); });

@@ -24,10 +24,9 @@ int64_t about(const Expr& size) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
-struct Product {
-  NodeRef sum;
-  std::vector<NodeRef> nodes = {};  // of the tile, in order
-  std::vector<LoopSpec> loops = {};
+struct Placed {
+  std::vector<NodeRef> tile = {};                 // in order
+  std::vector<std::vector<NodeRef>> arrays = {};  // operands in scratch memory, with the nodes that run in their loops
 };
 
 class ProductScheduler {
@@ -36,10 +35,15 @@ class ProductScheduler {
 
   // The kernel with its products as tiles.
   IR run() {
-    ir_ = initial_schedule(ir_);
+    ir_ = initial_schedule(ir_, /*repeats_cheap=*/true);
     const std::vector<NodeRef> order = ir_.order();
     for (NodeRef ref : order) {
       if (is_candidate(ref)) schedule(ref);
+    }
+    ir_ = ordered_by_loops(std::move(ir_));
+    for (const Placed& product : products_) order_tile(ir_, product.tile);
+    for (const Placed& product : products_) {
+      for (const std::vector<NodeRef>& array : product.arrays) start_anew(ir_, array);
     }
     return std::move(ir_);
   }
@@ -61,10 +65,11 @@ class ProductScheduler {
   void schedule(NodeRef sum) {
     for (const auto& [copy_a, copy_b] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
       IR attempt = ir_;
-      if (place(attempt, sum, copy_a, copy_b)) {
-        ir_ = std::move(attempt);
-        return;
-      }
+      Placed placed;
+      if (!place(attempt, sum, copy_a, copy_b, placed)) continue;
+      ir_ = std::move(attempt);
+      products_.push_back(std::move(placed));
+      return;
     }
   }
 
@@ -106,20 +111,22 @@ class ProductScheduler {
   static bool has(const IR& ir, NodeRef operand, VarRef var) { return ir.node(operand).has(var); }
 
   // Makes the tile. False if cuBLASLt has no such product.
-  static bool place(IR& ir, NodeRef sum, bool copy_a, bool copy_b) {
+  static bool place(IR& ir, NodeRef sum, bool copy_a, bool copy_b, Placed& placed) {
     const NodeRef product = ir.node(sum).inputs[0];
     if (ir.node(product).inputs[0] == ir.node(product).inputs[1]) return false;
     std::vector<LoopSpec> loops = loops_of(ir, sum);
     if (loops.empty() || ir.folded_vars(sum).empty()) return false;
-    std::vector<NodeRef> nodes;
+    std::vector<NodeRef>& nodes = placed.tile;
     for (size_t i = 0; i < 2; ++i) {
       const NodeRef operand = ir.node(product).inputs[i];
       const bool copies = i == 0 ? copy_a : copy_b;
       if (copies) {
-        if (!materialize(ir, product, operand, loops)) return false;
+        if (!materialize(ir, product, operand, loops, placed)) return false;
         continue;
       }
       const std::vector<NodeRef> makers = makers_of(ir, operand);
+      const NodeRef source = makers.empty() ? operand : ir.node(makers[0]).inputs[0];
+      if (!ir.node(source).is_leaf() && ir.consumers(source).size() == 1) set_own_loops(ir, source, loops, placed);
       nodes.insert(nodes.end(), makers.begin(), makers.end());
     }
     nodes.push_back(product);
@@ -138,7 +145,7 @@ class ProductScheduler {
       ir.set_loops(ref, shared);
     }
     add_end(ir, sum, loops, nodes);
-    order(ir, nodes);
+    order_tile(ir, nodes);
     const LoopTree tree(ir);
     const Compiler compiler(tree);
     TreeRef root = tree.find(sum);
@@ -170,7 +177,8 @@ class ProductScheduler {
   }
 
   // The operand becomes an array of its own, in the order of the tile's loops.
-  static bool materialize(IR& ir, NodeRef product, NodeRef operand, const std::vector<LoopSpec>& loops) {
+  static bool materialize(IR& ir, NodeRef product, NodeRef operand, const std::vector<LoopSpec>& loops,
+                          Placed& placed) {
     if (ir.node(operand).as<Constant>()) return false;
     std::vector<VarRef> vars;
     for (const LoopSpec& loop : loops) {
@@ -186,19 +194,51 @@ class ProductScheduler {
       order.insert(std::ranges::find(order, product), array);
       ir.set_order(order);
     }
-    const std::vector<VarRef> own = ir.iteration_vars(array);
-    std::vector<LoopSpec> around;
-    for (VarRef var : vars) around.push_back({.var = var});
-    for (VarRef var : own) {
-      if (!is_in(vars, var)) around.push_back({.var = var});
-    }
-    around[0].fresh = true;
-    ir.set_loops(array, std::move(around));
+    set_own_loops(ir, array, loops, placed);
     return true;
   }
 
+  // An array of its own, in the order of the tile's loops. What only it reads runs in its loops.
+  static void set_own_loops(IR& ir, NodeRef array, const std::vector<LoopSpec>& loops, Placed& placed) {
+    const std::vector<VarRef> own = ir.iteration_vars(array);
+    std::vector<VarRef> vars;
+    for (const LoopSpec& loop : loops) {
+      if (is_in(own, loop.var)) vars.push_back(loop.var);
+    }
+    for (VarRef var : own) {
+      if (!is_in(vars, var)) vars.push_back(var);
+    }
+    std::vector<LoopSpec> around;
+    for (VarRef var : vars) around.push_back({.var = var});
+    ir.set_loops(array, around);
+    std::vector<NodeRef>& nodes = placed.arrays.emplace_back(std::vector{array});
+    for (NodeRef input : std::vector<NodeRef>(ir.node(array).inputs)) follow(ir, input, array, around, nodes);
+  }
+
+  static void follow(IR& ir, NodeRef ref, NodeRef reader, const std::vector<LoopSpec>& loops,
+                     std::vector<NodeRef>& nodes) {
+    const Node& node = ir.node(ref);
+    const bool is_elementwise = node.as<Compute>() || node.as<View>();
+    if (!is_elementwise || ir.consumers(ref).size() != 1 || ir.node(reader).as<Scatter>()) return;
+    if (!std::ranges::all_of(node.vars, [&](VarRef var) { return ir.reads_in_step(reader, ref, var); })) return;
+    const std::vector<NodeRef> inputs = node.inputs;
+    ir.set_loops(ref, loops);
+    nodes.push_back(ref);
+    for (NodeRef input : inputs) follow(ir, input, ref, loops, nodes);
+  }
+
+  // The first of the nodes starts loops of its own.
+  static void start_anew(IR& ir, const std::vector<NodeRef>& nodes) {
+    const std::vector<NodeRef>& order = ir.order();
+    const auto first = std::ranges::find_if(order, [&](NodeRef ref) { return is_in(nodes, ref); });
+    std::vector<LoopSpec> loops = ir.node(*first).loops;
+    if (loops.empty()) return;
+    loops[0].fresh = true;
+    ir.set_loops(*first, std::move(loops));
+  }
+
   // The nodes of the tile come one after the other, where its sum was.
-  static void order(IR& ir, const std::vector<NodeRef>& nodes) {
+  static void order_tile(IR& ir, const std::vector<NodeRef>& nodes) {
     std::vector<NodeRef> order = ir.order();
     const NodeRef sum = *std::ranges::find_if(nodes, [&](NodeRef ref) { return ir.node(ref).as<Reduce>() != nullptr; });
     std::vector<NodeRef> result;
@@ -210,6 +250,7 @@ class ProductScheduler {
   }
 
   IR ir_;
+  std::vector<Placed> products_;
   const CudaScheduleOptions& options_;
 };
 
