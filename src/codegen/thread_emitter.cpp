@@ -133,7 +133,7 @@ std::vector<LaunchParameter> ThreadEmitter::parameters_of(const std::set<int64_t
   const auto own = static_cast<int64_t>(ir_.reads().size() + ir_.writes().size());
   std::vector<LaunchParameter> parameters;
   for (int64_t mem_idx : arrays) {
-    if (mem_idx < own) {
+    if (mem_idx >= 0 && mem_idx < own) {
       parameters.push_back({LaunchParameter::kArray, mem_idx});
       continue;
     }
@@ -205,6 +205,15 @@ void ThreadEmitter::root_launch(TreeRef root) {
   has_threads_ = plan_.has_threads(root);
   Expr threads = 1;
   const Expr blocks = grid_of(root, &threads);
+  const bool is_grid_fold = tree_.kind(root) == LoopTree::LOOP && plan_.role(root) == Role::kGridFold;
+  std::set<int64_t> arrays = memory_below(root);
+  if (is_grid_fold) {
+    for (NodeRef sum : plan_.folded_by(root)) {
+      const Compiler::Allocation parts = parts_of(sum);
+      scratch_number(parts.mem_idx, Expr(kMostFoldBlocks) * size_of(parts.dtype));
+      arrays.insert(parts.mem_idx);
+    }
+  }
   add_parts(root, blocks, threads);
   Expr limited = blocks;
   for_each_scratch(root, [&](NodeRef, const Compiler::Allocation& memory) {
@@ -215,10 +224,11 @@ void ThreadEmitter::root_launch(TreeRef root) {
     limited = min(limited, max(floordiv(kMostPartBytes, each), 1));
   });
   const int64_t most = threads.is_constant() ? threads.constant() : kMostThreads;
-  launch(root, fmt::format("{}", launches.size()), limited, threads, most, parameters_of(memory_below(root)), [&] {
+  launch(root, fmt::format("{}", launches.size()), limited, threads, most, parameters_of(arrays), [&] {
     declare(root);
     body({root});
   });
+  if (is_grid_fold) finish_launch(root, limited);
 }
 
 // The arrays that are too large for the memory of a block or a thread, and lie in the device's memory.
@@ -250,6 +260,11 @@ ThreadEmitter::Expr ThreadEmitter::grid_of(TreeRef root, Expr* threads) {
   if (role == Role::kGridThread) {
     *threads = kStreamThreads;
     return min(ceildiv(count_of(plan_.chain(root)), kStreamThreads), kMostBlocks);
+  }
+  if (role == Role::kGridFold) {
+    *threads = kStreamThreads;
+    const Expr blocks = ceildiv(count_of(plan_.chain(root)), kStreamThreads * kElementsOfThread);
+    return max(min(blocks, kMostFoldBlocks), 1);  // a fold of nothing has a result, too
   }
   *threads = has_threads_ ? threads_of(root) : Expr(1);
   return role == Role::kBlock ? min(count_of(plan_.chain(root)), kMostBlocks) : Expr(1);
@@ -291,6 +306,7 @@ void ThreadEmitter::loop(TreeRef ref) {
     case Role::kSerial:
       return serial(ref);
     case Role::kFold:
+    case Role::kGridFold:
       return fold(ref);
     default:
       return spread(ref);
@@ -380,29 +396,92 @@ void ThreadEmitter::in_chain(const std::vector<TreeRef>& chain, Value* first, Va
 }
 
 // Each thread folds its elements, starting with the identity. Then the block folds the threads' results, and adds them
-// to the total.
+// to the total; of a fold on all blocks it stores them.
 void ThreadEmitter::fold(TreeRef ref) {
-  const std::vector<NodeRef> sums = plan_.folded_by(ref);
+  fold_parts(plan_.chain(ref), [&](NodeRef sum, Value* all) {
+    if (plan_.role(ref) == Role::kGridFold) {
+      const Compiler::Allocation parts = parts_of(sum);
+      const auto put = [&] {
+        llvm::Type* const type = values_.memory_type(parts.dtype);
+        Value* const at = b_.CreateGEP(type, arrays_.at(parts.mem_idx), block_number());
+        b_.CreateStore(values_.to_memory(all, parts.dtype), at);
+      };
+      return by_first_thread(put);
+    }
+    const Compiler::Allocation& memory = compiler_.allocations.at(sum);
+    const Expr position = position_of_total(sum, ref);
+    Value* const both[] = {load(memory, position), all};
+    store(memory, position, values_.apply(fold_op(sum), memory.dtype, both));
+  });
+}
+
+void ThreadEmitter::fold_parts(const std::vector<TreeRef>& chain, const std::function<void(NodeRef, Value*)>& finish) {
+  const std::vector<NodeRef> sums = plan_.folded_by(chain[0]);
   const auto dtype_of = [&](NodeRef sum) { return compiler_.allocations.at(sum).dtype; };
   for (NodeRef sum : sums) {
     sums_[sum] = f_->on_stack(values_.memory_type(dtype_of(sum)), 1, ir_.node(sum).name + "_part");
     Value* const identity = values_.literal(dtype_of(sum), *identity_of(fold_op(sum), dtype_of(sum)));
     b_.CreateStore(values_.to_memory(identity, dtype_of(sum)), sums_[sum]);
   }
-  on_threads([&] { in_chain({ref}, thread(), thread_count(), [&] { body(tree_.children(ref)); }); });
+  Value* first = thread();
+  Value* step = thread_count();
+  if (plan_.role(chain[0]) == Role::kGridFold) {
+    first = b_.CreateAdd(b_.CreateMul(block_number(), step), first);
+    step = b_.CreateMul(block_count(), step);
+  }
+  on_threads([&] { in_chain(chain, first, step, [&] { body(tree_.children(chain.back())); }); });
   for (NodeRef sum : sums) {
     const DType dtype = dtype_of(sum);
     Value* const part = values_.from_memory(b_.CreateLoad(values_.memory_type(dtype), sums_[sum]), dtype);
     sums_.erase(sum);
-    Value* const all = block_fold(fold_op(sum), dtype, part);
-    const Compiler::Allocation& memory = compiler_.allocations.at(sum);
-    const Compiler::Fill block = compiler_.fill(sum, ref);
-    symbolic::Substitution first;
-    for (Symbol counter : block.counters) first.emplace(counter, 0);
-    const Expr position = substitute(block.offset, first);
-    Value* const both[] = {load(memory, position), all};
-    store(memory, position, values_.apply(fold_op(sum), dtype, both));
+    finish(sum, block_fold(fold_op(sum), dtype, part));
   }
+}
+
+// Where a fold on all blocks keeps the results of blocks: an array that no Compiler knows.
+Compiler::Allocation ThreadEmitter::parts_of(NodeRef sum) const {
+  Compiler::Allocation parts{.mem_idx = -1 - int64_t{sum.id}, .dtype = compiler_.allocations.at(sum).dtype};
+  parts.scratch = true;
+  return parts;
+}
+
+ThreadEmitter::Expr ThreadEmitter::position_of_total(NodeRef sum, TreeRef loop) const {
+  const Compiler::Fill block = compiler_.fill(sum, loop);
+  symbolic::Substitution first;
+  for (Symbol counter : block.counters) first.emplace(counter, 0);
+  return substitute(block.offset, first);
+}
+
+// One block folds the results of all blocks.
+void ThreadEmitter::finish_launch(TreeRef root, const Expr& blocks) {
+  std::set<int64_t> arrays;
+  for (NodeRef sum : plan_.folded_by(root)) {
+    arrays.insert(parts_of(sum).mem_idx);
+    arrays.insert(compiler_.allocations.at(sum).mem_idx);
+  }
+  const std::string suffix = fmt::format("{}_finish", launches.size());
+  launch(root, suffix, 1, kStreamThreads, kStreamThreads, parameters_of(arrays), [&] {
+    has_threads_ = true;
+    for (NodeRef sum : plan_.folded_by(root)) {
+      const Compiler::Allocation& memory = compiler_.allocations.at(sum);
+      llvm::Type* const type = values_.memory_type(memory.dtype);
+      Value* const part = f_->on_stack(type, 1, ir_.node(sum).name + "_part");
+      Value* const identity = values_.literal(memory.dtype, *identity_of(fold_op(sum), memory.dtype));
+      b_.CreateStore(values_.to_memory(identity, memory.dtype), part);
+      const Symbol block("block");
+      f_->loop(block, thread(), index(blocks), thread_count(), [&] {
+        Value* const at = b_.CreateGEP(type, arrays_.at(parts_of(sum).mem_idx), index(block));
+        Value* const both[] = {values_.from_memory(b_.CreateLoad(type, part), memory.dtype),
+                               values_.from_memory(b_.CreateLoad(type, at), memory.dtype)};
+        b_.CreateStore(values_.to_memory(values_.apply(fold_op(sum), memory.dtype, both), memory.dtype), part);
+      });
+      Value* const all =
+          block_fold(fold_op(sum), memory.dtype, values_.from_memory(b_.CreateLoad(type, part), memory.dtype));
+      const Expr position = position_of_total(sum, root);
+      Value* const both[] = {load(memory, position), all};
+      store(memory, position, values_.apply(fold_op(sum), memory.dtype, both));
+    }
+  });
 }
 
 // ---- what threads share ---------------------------------------------------------------------------------------------

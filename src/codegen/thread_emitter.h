@@ -50,6 +50,7 @@ class ThreadEmitter {
 
   static constexpr int64_t kMostBlocks = int64_t{1} << 30;
   static constexpr int64_t kStreamThreads = 256;      // of a block, where no block is needed
+  static constexpr int64_t kMostFoldBlocks = 1024;    // of a fold on all blocks
   static constexpr int64_t kMostThreads = 512;        // of a block that folds
   static constexpr int64_t kWarp = 32;                // threads
   static constexpr int64_t kElementsOfThread = 4;     // of a loop that is spread over a block
@@ -83,6 +84,10 @@ class ThreadEmitter {
   void serial(TreeRef ref);
   void spread(TreeRef ref);
   void fold(TreeRef ref);
+  void fold_parts(const std::vector<TreeRef>& chain, const std::function<void(NodeRef, Value*)>& finish);
+  void finish_launch(TreeRef root, const Expr& blocks);
+  Compiler::Allocation parts_of(NodeRef sum) const;
+  Expr position_of_total(NodeRef sum, TreeRef loop) const;
   void in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body);
   Inside inside(TreeRef ref, const Compiler::Scope& scope) const;
   void in_scope(const Compiler::Scope& scope, const Body& body);

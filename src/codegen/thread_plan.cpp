@@ -65,8 +65,18 @@ void ThreadPlan::assign(TreeRef ref, Level level) {
       last = next;
     }
   } else if (mark == Mark::kThread && level != Level::kThread && can_fold(ref)) {
-    roles_[ref] = Role::kFold;
+    roles_[ref] = is_root ? Role::kGridFold : Role::kFold;
     inside = Level::kThread;
+    const std::vector<NodeRef> sums = folded_by(ref);
+    std::set<VarRef> vars = {tree_.loop(ref).var};
+    for (TreeRef next = only_loop_in(ref); next; next = only_loop_in(next)) {
+      const LoopTree::Loop& loop = tree_.loop(next);
+      const bool goes_on = loop.annotation.mark == mark && can_fold(next) && folded_by(next) == sums;
+      if (!goes_on || !vars.insert(loop.var).second) break;
+      heads_[next] = ref;
+      roles_[next] = roles_[ref];
+      last = next;
+    }
   }
   for (TreeRef child : tree_.children(last)) assign(child, inside);
 }
@@ -88,7 +98,7 @@ bool ThreadPlan::can_fold(TreeRef loop) const {
 
 bool ThreadPlan::runs_on_threads(TreeRef ref) const {
   const Role own = tree_.kind(ref) == LoopTree::LOOP ? role(ref) : Role::kSerial;
-  return own == Role::kGridThread || own == Role::kThread || own == Role::kFold;
+  return own != Role::kSerial && own != Role::kBlock;
 }
 
 bool ThreadPlan::has_threads(TreeRef root) const {
@@ -116,7 +126,8 @@ Place ThreadPlan::place_of(NodeRef node, const Compiler::Allocation& memory, boo
   const Expr size = memory.size();
   const bool is_small = size.is_constant() && size.constant() <= kMostOwnBytes / size_of(memory.dtype);
   const TreeRef spread = spread_loop(memory.lca, tree_.find(node));
-  const bool is_total = spread && role(spread) == Role::kFold && tree_.ir.folds(node, tree_.loop(spread).var);
+  const bool is_fold = spread && (role(spread) == Role::kFold || role(spread) == Role::kGridFold);
+  const bool is_total = is_fold && tree_.ir.folds(node, tree_.loop(spread).var);
   return is_small && (!spread || is_total || is_carry) ? Place::kThread : Place::kBlock;
 }
 

@@ -2,6 +2,7 @@
 //
 //   - A root marked `block`, and the loops marked `block` that are alone in it, run on blocks: a grid.
 //   - A root marked `thread`, and the loops marked `thread` that are alone in it, run on the threads of all blocks.
+//   - If such a root folds, each block folds its own part, and a second launch folds the results of the blocks.
 //   - In a block, everything outside of loops marked `thread` is computed by every thread of the block, with the same
 //     result. What it writes to memory that threads share is written by the first thread.
 //   - A loop marked `thread` in a block runs on the block's threads. If it folds, each thread folds its own elements,
@@ -26,6 +27,7 @@ enum class Role : uint8_t {
   kGridThread,  // on the threads of all blocks
   kThread,      // on the threads of a block
   kFold,        // on the threads of a block, which folds the results
+  kGridFold,    // on the threads of all blocks. Another launch folds the results of blocks
 };
 
 enum class Place : uint8_t {

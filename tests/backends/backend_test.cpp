@@ -47,7 +47,7 @@ TEST(Backends, AnUnknownNameIsAnErrorThatListsThem) {
   ASSERT_FALSE(found.ok());
   EXPECT_THAT(
       found.diagnostic().message,
-      HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, cpu, interpreter"));
+      HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, cpu, cuda, interpreter"));
 }
 
 TEST(Backends, ANameIsTakenOnce) {

@@ -26,7 +26,7 @@ using loops::LoopTree;
 using testing::HasSubstr;
 
 // Small kernels take the ways of large ones.
-constexpr CudaScheduleOptions kEager{.least_product = 8, .least_spread = 3, .many_rows = 1 << 12};
+constexpr CudaScheduleOptions kEager{.least_product = 8, .least_spread = 3};
 
 bool has_no_code(const Diagnostic& diagnostic) {
   return diagnostic.message.find("has no code for a GPU") != std::string::npos;

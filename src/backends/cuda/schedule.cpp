@@ -324,11 +324,25 @@ class LoopMarker {
     });
   }
 
+  std::vector<NodeRef> folded_by(TreeRef loop) const {
+    std::vector<NodeRef> nodes = tree_.nodes_below(loop);
+    std::erase_if(nodes, [&](NodeRef ref) { return !ir_.folds(ref, tree_.loop(loop).var); });
+    return nodes;
+  }
+
+  // The loop, and those alone in it, while they fold the same.
+  std::vector<TreeRef> folds_from(TreeRef loop) const {
+    std::vector<TreeRef> chain = {loop};
+    for (TreeRef at = only_loop_in(loop); at && can_fold(at) && folded_by(at) == folded_by(loop); at = only_loop_in(at))
+      chain.push_back(at);
+    return chain;
+  }
+
   // The iterations of the longest nest of loops that threads can share.
   int64_t longest_in(TreeRef ref) const {
     if (tree_.kind(ref) == LoopTree::NODE) return 0;
     if (const std::vector<TreeRef> chain = independent_from(ref); !chain.empty()) return iterations(chain);
-    int64_t longest = can_fold(ref) ? iterations({ref}) : 0;
+    int64_t longest = can_fold(ref) ? iterations(folds_from(ref)) : 0;
     for (TreeRef child : tree_.children(ref)) longest = std::max(longest, longest_in(child));
     return longest;
   }
@@ -338,7 +352,8 @@ class LoopMarker {
     if (const std::vector<TreeRef> chain = independent_from(ref); !chain.empty()) return mark(chain, Mark::kThread);
     int64_t inner = 0;
     for (TreeRef child : tree_.children(ref)) inner = std::max(inner, longest_in(child));
-    if (can_fold(ref) && (inner < options_.least_spread || inner < iterations({ref}))) return mark(ref, Mark::kThread);
+    if (can_fold(ref) && (inner < options_.least_spread || inner <= iterations(folds_from(ref))))
+      return mark(folds_from(ref), Mark::kThread);
     for (TreeRef child : tree_.children(ref)) mark_inside(child);
   }
 
