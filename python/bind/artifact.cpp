@@ -199,7 +199,7 @@ class Artifact {
       const Sizes shape(view.shape.begin(), view.shape.end());
       outputs[i] = Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data,
                                   context_->take_output(i));
-      if (run.places.kept.contains(i)) run.places.outputs.emplace(i, to_device(outputs[i], run.places.device));
+      if (run.places.kept.contains(i)) run.places.outputs.emplace(i, run.places.moved_output(i, outputs[i]));
     }
     return outputs;
   }
@@ -241,12 +241,14 @@ void save_states(Artifact& self, const std::string& path, const Notes& notes) {
   });
 }
 
-nb::list run(Artifact& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
-  RunArguments run = arguments_from(arrays, device, kept);
+nb::list run(Artifact& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept,
+             bool in_torch) {
+  RunArguments run = arguments_from(arrays, device, kept, in_torch);
   warn_of_copies(run, self.loaded());
   std::vector<Tensor> outputs;
   {
     const WithoutGil unlocked;
+    const UseStream used(run.stream);
     outputs = self.run(run);
   }
   nb::list list;
@@ -278,7 +280,9 @@ void bind_artifact(nb::module_& module) {
            nb::arg("budget") = nb::none(), nb::arg("device_budgets") = runtime::DeviceBudgets(), nb::arg("device") = "",
            nb::arg("find_call") = nb::none())
       .def("run", run, nb::arg("inputs"), nb::arg("device") = "", nb::arg("kept") = std::set<size_t>(),
-           "The outputs for these inputs, in order. Outputs with these numbers stay on the device.")
+           nb::arg("in_torch") = false,
+           "The outputs for these inputs, in order. Outputs with these numbers stay on the device; with "
+           "in_torch they are tensors of PyTorch on CUDA, whose current stream the run is part of.")
       .def(
           "entry", [](const Artifact& self, const std::string& name) { return std::make_unique<Artifact>(self, name); },
           nb::arg("name"), "Another program of the same file, over the same states.")

@@ -16,6 +16,7 @@ namespace tenon::python {
 namespace {
 
 constexpr int kExtensionDevice = 12;  // DLPack's kDLExtDev
+constexpr int kCudaDevice = nb::device::cuda::value;
 
 std::shared_ptr<runtime::Device> opened(const std::string& spec) {
   return call_runtime([&] { return runtime::open_device(spec); });
@@ -29,12 +30,22 @@ int number_of(const std::string& name) {
   return static_cast<int>(std::ranges::find(names, name) - names.begin());
 }
 
+// DLPack's kind and number of a device: GPUs have CUDA's.
+std::pair<int, int> dlpack_place(const TensorOnDevice& self) {
+  const std::optional<int> gpu = cuda_number(*self.memory->device());
+  return gpu ? std::pair(kCudaDevice, *gpu) : std::pair(kExtensionDevice, number_of(device_of(self)));
+}
+
 TensorOnDevice moved(nb::handle array, const std::string& device) {
   if (nb::isinstance<TensorOnDevice>(array)) {
     const auto& there = nb::cast<const TensorOnDevice&>(array);
     if (there.memory->device() == opened(device)) return there;
     const Tensor tensor = call_runtime([&] { return to_host(there); });
     return call_runtime([&] { return to_device(tensor, opened(device)); });
+  }
+  if (auto there = on_cuda(array)) {
+    if (there->memory->device() == opened(device)) return *there;
+    fail("the tensor is on {}: bring it to the CPU first", there->memory->device()->spec());
   }
   const Tensor tensor = tensor_from(array, "a tensor");
   const WithoutGil unlocked;
@@ -59,8 +70,9 @@ nb::object to_dlpack_capsule(const TensorOnDevice& self, const nb::kwargs& named
   auto* const held = new std::shared_ptr<runtime::DeviceTensor>(self.memory);
   const nb::capsule owner(held,
                           [](void* it) noexcept { delete static_cast<std::shared_ptr<runtime::DeviceTensor>*>(it); });
+  const auto [kind, number] = dlpack_place(self);
   const nb::ndarray<nb::array_api> array(memory, shape.size(), shape.data(), owner, nullptr, to_dlpack(self.dtype),
-                                         kExtensionDevice, number_of(device_of(self)));
+                                         kind, number);
   return nb::cast(array).attr("__dlpack__")(**named);
 }
 
@@ -75,6 +87,7 @@ bool is_row_major(const nb::ndarray<>& array) {
 
 TensorOnDevice from_dlpack_array(nb::handle array, const std::string& device) {
   if (nb::isinstance<TensorOnDevice>(array)) return nb::cast<TensorOnDevice>(array);
+  if (auto there = on_cuda(array)) return *there;
   nb::ndarray<> given;
   if (!nb::try_cast(array, given, false) || given.device_type() != kExtensionDevice)
     fail("from_dlpack takes a tensor in the memory of a device, got {}; to_device takes others", class_of(array));
@@ -102,18 +115,39 @@ TensorOnDevice from_dlpack_array(nb::handle array, const std::string& device) {
 
 // ---- runs -----------------------------------------------------------------------------------------------------------
 
-RunArguments arguments_from(nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
+namespace {
+
+// An argument that lies on a device.
+std::optional<TensorOnDevice> argument_on_device(nb::handle array) {
+  if (nb::isinstance<TensorOnDevice>(array)) return nb::cast<const TensorOnDevice&>(array);
+  return on_cuda(array);
+}
+
+// Results become tensors of PyTorch's, on its current stream.
+void join_torch(RunArguments& run) {
+  run.stream.emplace(cuda_number(*run.places.device).value());
+  run.results = std::make_shared<CudaResults>(run.places.device);
+  run.places.allocate = [results = run.results](size_t output, DType dtype, const Sizes& shape) {
+    return results->make(output, dtype, shape);
+  };
+}
+
+}  // namespace
+
+RunArguments arguments_from(nb::handle arrays, const std::string& device, const std::set<size_t>& kept, bool in_torch) {
   RunArguments run;
   if (!device.empty()) run.places = {.kept = kept, .device = opened(device)};
+  if (in_torch) join_torch(run);
   run.inputs.reserve(nb::len(arrays));
   for (nb::handle array : arrays) {
-    if (nb::isinstance<TensorOnDevice>(array)) {
-      run.places.inputs.emplace(run.inputs.size(), nb::cast<const TensorOnDevice&>(array));
+    auto borrowed = borrow_torch(array);  // the common case first
+    if (auto there = borrowed ? std::nullopt : argument_on_device(array)) {
+      run.places.inputs.emplace(run.inputs.size(), *std::move(there));
       run.inputs.emplace_back();
       continue;
     }
     if (run.inputs.empty()) run.kind = kind_of(array);
-    run.inputs.push_back(argument_from(array, "an input"));
+    run.inputs.push_back(borrowed ? *std::move(borrowed) : argument_from(array, "an input"));
   }
   return run;
 }
@@ -154,6 +188,9 @@ void warn_of_copies(const RunArguments& run, const runtime::LoadedProgram& progr
 }
 
 nb::object result_of(const RunArguments& run, const std::vector<Tensor>& outputs, size_t i) {
+  if (run.results) {
+    if (nb::object tensor = run.results->tensor(i); tensor.is_valid()) return tensor;
+  }
   const auto there = run.places.outputs.find(i);
   return there == run.places.outputs.end() ? to_python(outputs[i], run.kind) : nb::cast(there->second);
 }
@@ -183,8 +220,13 @@ void bind_device_tensor(nb::module_& module) {
       .def("__dlpack__", to_dlpack_capsule, nb::arg("named"), nb::sig("def __dlpack__(self, **named: Any) -> Any"))
       .def(
           "__dlpack_device__",
-          [](const TensorOnDevice& self) { return nb::make_tuple(kExtensionDevice, number_of(device_of(self))); },
-          "DLPack's kDLExtDev, and the number of the device in the order in which plug-ins were loaded.",
+          [](const TensorOnDevice& self) {
+            const auto [kind, number] = dlpack_place(self);
+            return nb::make_tuple(kind, number);
+          },
+          "On a GPU, DLPack's kDLCUDA and CUDA's number of it; else kDLExtDev, and the number of the device in the "
+          "order "
+          "in which plug-ins were loaded.",
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
       .def("__repr__", [](const TensorOnDevice& self) {
         return fmt::format("<tenon.DeviceTensor {}[{}] on {}>", name_of(self.dtype), fmt::join(self.shape, ", "),

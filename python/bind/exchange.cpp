@@ -91,23 +91,68 @@ bool is_torch(nb::handle array) {
 
 bool is_without_memory(nb::handle array) { return nb::hasattr(array, "fake_mode"); }
 
-std::optional<Tensor> borrow_torch(nb::handle array) {
-  const Torch* known = torch();
-  if (known == nullptr || known->table == nullptr) return std::nullopt;
+namespace {
+
+// Other subclasses may stand for something else than their memory.
+bool is_plain(nb::handle array, const Torch& known) {
   const PyTypeObject* type = Py_TYPE(array.ptr());
-  // Other subclasses may stand for something else than their memory.
-  if (type != known->tensor && type != known->parameter) return std::nullopt;
+  return type == known.tensor || type == known.parameter;
+}
+
+// What PyTorch's table says of a plain tensor: its memory, on whatever device.
+std::optional<nb::dlpack::dltensor> described_by_table(nb::handle array) {
+  const Torch* known = torch();
+  if (known == nullptr || known->table == nullptr || !is_plain(array, *known)) return std::nullopt;
   nb::dlpack::dltensor tensor;
   if (is_negated(array) || known->table->tensor_of(array.ptr(), &tensor) != 0) {
     PyErr_Clear();
     return std::nullopt;
   }
-  const auto dtype = from_dlpack(tensor.dtype);
-  if (!dtype || tensor.device.device_type != nb::device::cpu::value) return std::nullopt;
-  auto* data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  return tensor;
+}
+
+std::byte* first_byte(const nb::dlpack::dltensor& tensor) {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+
+// By the attributes of the tensor, where this PyTorch has no table.
+std::optional<CudaMemory> cuda_memory_by_attributes(nb::handle array) {
+  const Torch* known = torch();
+  if (known == nullptr || known->table != nullptr || !is_plain(array, *known)) return std::nullopt;
+  if (!nb::cast<bool>(array.attr("is_cuda")) || is_negated(array)) return std::nullopt;
+  CudaMemory memory{.dtype = dtype_from(array.attr("dtype"))};
+  for (nb::handle size : array.attr("shape")) memory.shape.push_back(nb::cast<int64_t>(size));
+  memory.data = reinterpret_cast<std::byte*>(nb::cast<uintptr_t>(array.attr("data_ptr")()));
+  memory.device = nb::cast<int>(array.attr("get_device")());
+  memory.is_row_major = nb::cast<bool>(array.attr("is_contiguous")());
+  return memory;
+}
+
+}  // namespace
+
+std::optional<Tensor> borrow_torch(nb::handle array) {
+  const std::optional<nb::dlpack::dltensor> tensor = described_by_table(array);
+  if (!tensor || tensor->device.device_type != nb::device::cpu::value) return std::nullopt;
+  const auto dtype = from_dlpack(tensor->dtype);
+  if (!dtype) return std::nullopt;
+  std::byte* const data = first_byte(*tensor);
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(*dtype)) != 0) return std::nullopt;
-  return Tensor::borrow(*dtype, Sizes(tensor.shape, tensor.shape + tensor.ndim),
-                        Sizes(tensor.strides, tensor.strides + tensor.ndim), data, keep_alive(nb::borrow(array)));
+  return Tensor::borrow(*dtype, Sizes(tensor->shape, tensor->shape + tensor->ndim),
+                        Sizes(tensor->strides, tensor->strides + tensor->ndim), data, keep_alive(nb::borrow(array)));
+}
+
+std::optional<CudaMemory> cuda_memory_of(nb::handle array) {
+  const std::optional<nb::dlpack::dltensor> tensor = described_by_table(array);
+  if (!tensor) return cuda_memory_by_attributes(array);
+  if (tensor->device.device_type != nb::device::cuda::value) return std::nullopt;
+  const auto dtype = from_dlpack(tensor->dtype);
+  if (!dtype) return std::nullopt;
+  CudaMemory memory{*dtype, Sizes(tensor->shape, tensor->shape + tensor->ndim), first_byte(*tensor),
+                    tensor->device.device_id, true};
+  const Sizes dense = contiguous_strides(memory.shape);
+  for (size_t dim = 0; dim < dense.size(); ++dim)
+    memory.is_row_major &= memory.shape[dim] <= 1 || tensor->strides[dim] == dense[dim];
+  return memory;
 }
 
 void check_no_tangents(nb::handle arrays) {

@@ -17,6 +17,17 @@ bool is_without_memory(nb::handle array);
 // PyTorch has no table.
 std::optional<Tensor> borrow_torch(nb::handle array);
 
+// A plain torch tensor in the memory of an NVIDIA GPU.
+struct CudaMemory {
+  DType dtype;
+  Sizes shape;
+  std::byte* data;
+  int device;
+  bool is_row_major;
+};
+// Nothing for all others.
+std::optional<CudaMemory> cuda_memory_of(nb::handle array);
+
 // Throws an Error where one of the arrays has a tangent of forward-mode differentiation: a run would lose it.
 void check_no_tangents(nb::handle arrays);
 

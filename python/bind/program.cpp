@@ -89,13 +89,15 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallbac
   return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results), options});
 }
 
-nb::list run(const Executable& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
+nb::list run(const Executable& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept,
+             bool in_torch) {
   check_no_tangents(arrays);
-  RunArguments run = arguments_from(arrays, device, kept);
+  RunArguments run = arguments_from(arrays, device, kept, in_torch);
   warn_of_copies(run, self.program.runner->loaded());
   std::vector<Tensor> outputs;
   {
     const WithoutGil unlocked;
+    const UseStream used(run.stream);
     const ThreadCount count(self.threads);
     outputs = self.program.runner->run(self.program, run.inputs, &run.places);
   }
@@ -192,9 +194,11 @@ std::vector<Assertion> assertions_from(nb::handle list) {
 void bind_program(nb::module_& module) {
   nb::class_<Executable>(module, "Executable", "A compiled graph.")
       .def("run", run, nb::arg("inputs"), nb::arg("device") = "", nb::arg("kept") = std::set<size_t>(),
-           "The outputs for these inputs, in the graph's order. Outputs with these numbers stay on the device.")
+           nb::arg("in_torch") = false,
+           "The outputs for these inputs, in the graph's order. Outputs with these numbers stay on the device; with "
+           "in_torch they are tensors of PyTorch on CUDA, whose current stream the run is part of.")
       .def(
-          "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs, "", {}); },
+          "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs, "", {}, false); },
           nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
       .def_prop_ro(
           "graph", [](const Executable& self) { return Graph(self.program.graph); }, "As it was fused.")

@@ -14,4 +14,14 @@ def devices_from(device: Devices) -> list[str]:
     names = [device] if isinstance(device, str) else list(device) if isinstance(device, Sequence) else [device]
     if not all(isinstance(name, str) and name for name in names):
         fail(f"a device is a name, or a list of names, got {device!r}")
-    return names
+    return ["cuda" if name == "cuda:0" else name for name in names]
+
+
+def gpu_name(number: int) -> str:
+    return "cuda" if number == 0 else f"cuda:{number}"
+
+
+def devices_for(device: Devices, gpu: int | None) -> list[str]:
+    """The devices that a user named, or else the GPU that the model is on."""
+    named = devices_from(device)
+    return named if named or gpu is None else [gpu_name(gpu)]

@@ -30,6 +30,7 @@ class GraphReport:
     fallback_calls: Counter[str] = field(default_factory=Counter)  # the calls that PyTorch runs, by name
     failure: str = ""
     is_defect: bool = False
+    nodes: Counter[str] = field(default_factory=Counter)  # with devices, how many each runs
 
     @staticmethod
     def of(kind: str, captured: Captured) -> GraphReport:
@@ -90,15 +91,17 @@ class GraphReports:
     def __str__(self) -> str:
         from tenon.report import table
 
-        rows = [("graph", "calls", "native", "in PyTorch")]
+        rows = [("graph", "calls", "native", "in PyTorch", "devices")]
         for each in self:
             fallback_calls = ", ".join(f"{name} x{count}" for name, count in each.fallback_calls.most_common())
+            placed = ", ".join(f"{count} nodes on {device}" for device, count in each.nodes.most_common())
             rows.append(
                 (
                     f"{each.kind} {each.compile_id}",
                     str(each.calls),
                     str(each.native_calls),
                     each.failure or fallback_calls,
+                    placed,
                 )
             )
         return table(rows)

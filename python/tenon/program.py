@@ -19,9 +19,9 @@ from tenon.budgets import Budget, budgets_from
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.file import FileModel
 from tenon.capture.models import capture_exported_program, exported, require_alone
-from tenon.device_names import Devices, devices_from
+from tenon.device_names import Devices, devices_for, devices_from
 from tenon.report import report
-from tenon.runner import make_runner
+from tenon.runner import executor, make_runner
 from tenon.saving import SavedModel, asserted_by, saved_model
 from tenon.signature import Signature
 from tenon.structure import Nesting
@@ -60,7 +60,7 @@ class Program:
         self._signature = signature
         self._results = results
         self._options = options  # of compile_graph
-        self._run = make_runner(captured, executable.run)
+        self._run = make_runner(captured, executor(captured, executable))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         values = self._signature.flatten(args, kwargs)
@@ -221,7 +221,8 @@ def compile(
     program keeps the current parameters, packed for its kernels; with freeze=False each call reads them.
 
     `device` is the name of a device, or names in order of preference: each node runs on the first that claims it, and
-    the CPU runs the rest. A backend of tenon.loops.register_backend is a device too.
+    the CPU runs the rest. A backend of tenon.loops.register_backend is a device too. A model on a GPU runs on "cuda"
+    unless another device is named: it takes and gives PyTorch's tensors there.
 
     `budget` bounds the bytes of a call's temporaries and scratch, and of results whose sizes the call computes; values
     are computed twice to fit. {"npu": "64MiB"} bounds the memory of a device: temporaries, scratch, constants and
@@ -258,12 +259,14 @@ def _compiled(program: ExportedProgram, fallback: bool, options: dict[str, Any])
     traced, captured = capture_exported_program(program)
     if not fallback:
         captured.check_supported(NO_FALLBACK)
+    _check_updates(traced)
     names = program.module_call_graph[0].signature.forward_arg_names
     signature = Signature(captured, Nesting.of_spec(program.call_spec.in_spec), names)
     return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), options)
 
 
 def _program_of(captured: Captured, signature: Signature, results: Nesting, options: dict[str, Any]) -> Program:
+    options = options | {"devices": devices_for(options["devices"], captured.gpu)}
     executable = compile_graph(captured.graph, fallback=captured.fallback, assertions=asserted_by(captured), **options)
     return Program(captured, executable, signature, results, options)
 
@@ -290,6 +293,18 @@ def _training_of(
         device=device,
         fallback=fallback,
     )
+
+
+def _check_updates(program: ExportedProgram) -> None:
+    """A buffer on a GPU is copied when the model is compiled: an update would not reach it."""
+    weights = {**program.constants, **program.state_dict}
+    for spec in program.graph_signature.output_specs:
+        data = weights.get(spec.target)
+        if spec.target is not None and isinstance(data, torch.Tensor) and data.is_cuda:
+            fail(
+                f"the model updates '{spec.target}', which is on {data.device}: give the model to torch.compile with "
+                "backend='tenon', or train it with tenon.LocalTrainingInstance"
+            )
 
 
 def _check_untransformed(values: list[Any]) -> None:

@@ -11,6 +11,7 @@ import torch
 from tenon import _tenon, modes
 from tenon._tenon import Expr
 from tenon.capture.captured import Assumptions, Captured, DerivedSize, Input, Layout, Output, Window
+from tenon.device_names import gpu_name
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
@@ -23,6 +24,16 @@ def make_runner(captured: Captured, execute: Run) -> Run:
     needs."""
     run = _complete(captured, execute)
     return run if run is execute else modes.run_unseen(run)
+
+
+def executor(captured: Captured, executable: _tenon.Executable) -> Run:
+    """Runs the graph of a model. Of a model on a GPU, the results are PyTorch's tensors there."""
+    if captured.gpu is None:
+        return executable.run
+    device = gpu_name(captured.gpu)
+    asserted = {assertion.index for assertion in captured.assertions}
+    kept = {output.index for output in captured.outputs if output.device is not None and output.device.type == "cuda"}
+    return lambda inputs: executable.run(inputs, device, kept - asserted, True)
 
 
 def _complete(captured: Captured, execute: Run) -> Run:

@@ -9,6 +9,7 @@ fallback=False that is an error. `report()` lists the graphs that were compiled 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 from collections import Counter
@@ -25,6 +26,7 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.autograd import forward_ad
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tenon import modes
@@ -34,9 +36,9 @@ from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
 from tenon.capture.grouped import with_traceable_gradients
-from tenon.device_names import Devices, devices_from
+from tenon.device_names import Devices, devices_for
 from tenon.graph_reports import GraphReport, report, reports
-from tenon.runner import Run, assumption_check, make_runner
+from tenon.runner import Run, assumption_check, executor, make_runner
 
 __all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "reports"]
 
@@ -45,7 +47,9 @@ __all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "repor
 class Options:
     threads: int = 0  # per call; 0: all
     fallback: bool = True  # PyTorch runs the calls that Tenon lacks; off: such a call is an error
-    device: Devices = ()  # takes the nodes that it claims, or several in order of preference; the CPU runs the rest
+    # Takes the nodes that it claims, or several in order of preference; the CPU runs the rest. None named: the GPU that
+    # the model is on, if it is on one.
+    device: Devices = ()
 
 
 OPTIONS = tuple(field.name for field in fields(Options))
@@ -95,15 +99,21 @@ def _compiled(module: fx.GraphModule, inputs: list[Any], options: Options) -> Ca
     def compile_backward(graph: fx.GraphModule, inputs: list[Any]) -> Run:
         return _compile_or_fall_back("backward", graph, options)
 
-    compiled = aot_autograd(
-        fw_compiler=compile_forward,
-        bw_compiler=compile_backward,
-        inference_compiler=compile_inference,
-        partition_fn=min_cut_rematerialization_partition,
-        decompositions=traced_decompositions(),
-        keep_inference_input_mutations=True,
-    )(with_traceable_gradients(module), inputs)
+    with _known_attention():
+        compiled = aot_autograd(
+            fw_compiler=compile_forward,
+            bw_compiler=compile_backward,
+            inference_compiler=compile_inference,
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=traced_decompositions(),
+            keep_inference_input_mutations=True,
+        )(with_traceable_gradients(module), inputs)
     return direct[0] if direct else compiled
+
+
+def _known_attention() -> contextlib.AbstractContextManager[Any]:
+    """On a GPU, PyTorch chooses among kinds of attention while it traces: without that of cuDNN, which Tenon lacks."""
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
 
 
 def _options_from(options: Any) -> Options:
@@ -165,17 +175,18 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
     if found.calls and not found.native_calls:
         run = _in_pytorch(module)
     else:
-        devices = devices_from(options.device)
+        devices = devices_for(options.device, captured.gpu)
         executable = compile_program(
             captured.graph, fallback=captured.fallback, threads=options.threads, devices=devices
         )
+        found = replace(found, nodes=Counter(node["device"] for node in executable.placement))
         run = _runnable(found, module, captured, executable, options)
     reports.add(found)
     return run
 
 
 def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any, options: Options) -> Run:
-    run = make_runner(captured, executable.run)
+    run = make_runner(captured, executor(captured, executable))
     checked = functools.partial(_checked, found, module, options)
     if captured.assumptions is not None:
         holds = assumption_check(captured.assumptions)

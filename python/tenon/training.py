@@ -19,7 +19,7 @@ from tenon.capture.fallback import Fallback, check_trainable
 from tenon.capture.file import FileModel
 from tenon.capture.host_calls import call_notes
 from tenon.capture.models import capture_exported_program, exported, require_alone
-from tenon.device_names import Devices, devices_from
+from tenon.device_names import Devices, devices_for
 from tenon.optim import from_torch, loss_from_torch
 from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
@@ -96,7 +96,7 @@ class LocalTrainingInstance:
             accumulate=accumulate,
             threads=threads,
             seed=seed,
-            devices=devices_from(device),
+            devices=devices_for(device, self._source.gpu),
             training_fallback=self._source.training_calls or None,
             inference_fallback=self._source.inference_calls or None,
         )
@@ -118,7 +118,7 @@ class LocalTrainingInstance:
     @modes.run_outside
     def forward(self, *inputs: Any, target: Any = None, **kwargs: Any) -> tuple[Any, torch.Tensor | None]:
         """The model's outputs, and the loss; the loss is None after eval() without a target."""
-        outputs, loss = self._trainer.forward(self._source.take(inputs, kwargs), target)
+        outputs, loss = self._trainer.forward(self._source.take(inputs, kwargs), _on_host(target))
         return self._source.give(outputs, inputs), loss
 
     @modes.run_outside
@@ -133,7 +133,7 @@ class LocalTrainingInstance:
     @modes.run_outside
     def step(self, *inputs: Any, target: Any = None, **kwargs: Any) -> torch.Tensor:
         """forward, backward and update in one. Returns the loss."""
-        return self._trainer.step(self._source.take(inputs, kwargs), target)
+        return self._trainer.step(self._source.take(inputs, kwargs), _on_host(target))
 
     def zero_grad(self) -> None:
         """Drops gradients that no update() has used."""
@@ -262,6 +262,7 @@ class _Source:
     names: dict[str, str]  # of leaves with another name in the graphs
     take: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]]  # from arguments to inputs of the graphs
     give: Callable[[list[Any], tuple[Any, ...]], Any]  # from outputs of the graphs to results
+    gpu: int | None = None  # that the model is on
     training_calls: Fallback = field(default_factory=Fallback)  # the calls that PyTorch runs, of each graph
     inference_calls: Fallback = field(default_factory=Fallback)
 
@@ -324,8 +325,9 @@ def _of_captured(
         state=state,
         owners=owners,
         names={name: owner for name, owner in owners.items() if name != owner},
-        take=lambda inputs, keywords: take(signature.flatten(inputs, keywords)),
+        take=lambda inputs, keywords: [_on_host(value) for value in take(signature.flatten(inputs, keywords))],
         give=lambda outputs, inputs: results.unflatten(give(outputs, pytree.tree_leaves(inputs))),
+        gpu=captured.gpu,
         training_calls=captured.fallback,
         inference_calls=inference.fallback,
     )
@@ -347,6 +349,11 @@ def _of_graph(graph: Graph) -> _Source:
         take=lambda inputs, keywords: list(inputs),
         give=lambda outputs, inputs: outputs[0] if len(outputs) == 1 else outputs,
     )
+
+
+def _on_host(value: Any) -> Any:
+    """The batches of a training on a GPU come through the host."""
+    return value.cpu() if isinstance(value, torch.Tensor) and value.is_cuda else value
 
 
 def _owners(state: dict[str, torch.Tensor]) -> dict[str, str]:

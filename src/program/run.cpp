@@ -323,11 +323,27 @@ TensorOnDevice new_on_device(DType dtype, Sizes shape, const std::shared_ptr<run
 
 }  // namespace
 
-TensorOnDevice to_device(const Tensor& tensor, const std::shared_ptr<runtime::Device>& device) {
-  TensorOnDevice made = new_on_device(tensor.dtype(), tensor.shape(), device);
+namespace {
+
+TensorOnDevice filled(TensorOnDevice made, const Tensor& tensor) {
+  const std::shared_ptr<runtime::Device>& device = made.memory->device();
   const Tensor whole = tensor.contiguous();
   device->wait(device->copy_in(made.memory->memory_on(device), whole.data(), made.memory->bytes()));
   return made;
+}
+
+}  // namespace
+
+TensorOnDevice to_device(const Tensor& tensor, const std::shared_ptr<runtime::Device>& device) {
+  return filled(new_on_device(tensor.dtype(), tensor.shape(), device), tensor);
+}
+
+TensorOnDevice DevicePlaces::new_output(size_t output, DType dtype, Sizes shape) const {
+  return allocate ? allocate(output, dtype, shape) : new_on_device(dtype, std::move(shape), device);
+}
+
+TensorOnDevice DevicePlaces::moved_output(size_t output, const Tensor& value) const {
+  return filled(new_output(output, value.dtype(), value.shape()), value);
 }
 
 Tensor to_host(const TensorOnDevice& tensor) {
@@ -352,7 +368,7 @@ void keep_outputs(runtime::Context& context, const runtime::TaskGraph& graph, De
     if (context.is_late(i)) continue;
     const std::span<const int64_t> shape = context.shape_of_output(i);
     const auto dtype = static_cast<DType>(graph.slots[graph.outputs[i].slot].dtype);
-    TensorOnDevice tensor = new_on_device(dtype, {shape.begin(), shape.end()}, places.device);
+    TensorOnDevice tensor = places.new_output(i, dtype, {shape.begin(), shape.end()});
     context.set_output(i, type_of(tensor), tensor.memory);
     places.outputs.emplace(i, std::move(tensor));
   }
@@ -390,7 +406,7 @@ std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGr
                                          late.view.data, late.owner);
     outputs[i] = late.owner ? result : result.copy();
     if (!places.kept.contains(i)) continue;
-    places.outputs.emplace(i, to_device(outputs[i], places.device));
+    places.outputs.emplace(i, places.moved_output(i, outputs[i]));
     outputs[i] = {};
   }
   return outputs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -26,6 +27,11 @@ struct DevicePlaces {
   std::set<size_t> kept = {};                    // results that stay in the memory of this device:
   std::shared_ptr<runtime::Device> device = {};
   std::map<size_t, TensorOnDevice> outputs = {};  // what the run makes of them
+  // Memory for a result that stays there, by its number; none: the device's own.
+  std::function<TensorOnDevice(size_t output, DType dtype, const Sizes& shape)> allocate = {};
+
+  TensorOnDevice new_output(size_t output, DType dtype, Sizes shape) const;
+  TensorOnDevice moved_output(size_t output, const Tensor& value) const;  // from the host
 };
 
 // A program in the hands of the runtime: its tables, and contexts that are free.

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tenon._tenon import Error, Expr, Graph
+from tenon._tenon import Error, Expr, Graph, fail
 from tenon.capture.fallback import Fallback
 
 DTYPES = {
@@ -56,6 +56,7 @@ class Output:
     # The value of a constant; the key of a token; the function that makes a Python number; the order of a permuted
     # result's dimensions; the Layout of a view.
     value: Any = None
+    device: torch.device | None = None  # of a result that is a tensor
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,16 @@ class Captured:
     unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
     check_supported: Callable[[str], None] = lambda why: None
     assumptions: Assumptions | None = None
+    weight_devices: set[torch.device] = field(default_factory=set)
+
+    @property
+    def gpu(self) -> int | None:
+        """The number of the GPU that the model's tensors are on; None if they are on the CPU."""
+        places = [given.device for given in (*self.inputs, *self.outputs)] + [*self.weight_devices]
+        numbers = {place.index or 0 for place in places if place is not None and place.type == "cuda"}
+        if len(numbers) > 1:
+            fail(f"the model is on several GPUs: {', '.join(f'cuda:{number}' for number in sorted(numbers))}")
+        return min(numbers, default=None)
 
 
 def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:

@@ -44,6 +44,7 @@ class FallbackCall:
     args: list[Any]  # with slots in the places of tensors and sizes
     kwargs: dict[str, Any]
     results: list[Result]
+    device: torch.device | None = None  # a GPU that it runs on: operands and results are brought there and back
 
     @property
     def may_share_memory(self) -> bool:
@@ -135,7 +136,8 @@ class Fallback:
     @modes.run_outside
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad(), torch._C._DisableAutocast():  # the trace already has autocast's casts
-            return self.call_of(call).run(operands, self._running.tokens)
+            found = self.call_of(call)
+            return _run_on(_device_of(found), lambda there: found.run(there, self._running.tokens), operands)
 
     def call_of(self, number: int) -> FallbackCall | GradientCall:
         """What an external node calls, by its attribute `call`: the gradient of call n is -1 - n."""
@@ -165,6 +167,19 @@ class Fallback:
         finally:
             self._running.tokens = outer
         return outputs, [tokens[key] for key in wanted]
+
+
+def _device_of(call: FallbackCall | GradientCall) -> torch.device | None:
+    return call.device if isinstance(call, FallbackCall) else call.call.device
+
+
+def _run_on(
+    device: torch.device | None, run: Callable[[list[torch.Tensor]], list[torch.Tensor]], operands: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Tenon's operands and results are in the host's memory."""
+    if device is None:
+        return run(operands)
+    return [result.cpu() for result in run([operand.to(device) for operand in operands])]
 
 
 def leaves_of(value: Any) -> Iterator[Any]:

@@ -292,7 +292,8 @@ class _Walker:
         self.weights[node] = data
         self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(data)))
         if self._is_plain_tensor(data):
-            self.values[node] = add((DTYPES[data.dtype], list(data.shape)), data)
+            on_host = data if data.device.type == "cpu" else data.detach().cpu()
+            self.values[node] = add((DTYPES[data.dtype], list(data.shape)), on_host)
             self.placeholders[self.values[node].variable] = node
         else:
             self.values[node] = Opaque(data)
@@ -603,7 +604,11 @@ class _Walker:
             is_quantized = self._type_or_none(leaf) is not None
             values.append(Token(imported, token, self._shown_foreign(leaf), is_quantized) if token else imported)
             self._learn_sizes(leaf, imported)
-        self.fallback.calls[self.importer.external_count - 1] = FallbackCall(made.target, args, kwargs, results)
+        devices = {
+            leaf.device for leaf in flat_leaves(self._traced((made.args, made.kwargs, made.value))) if _is_on_gpu(leaf)
+        }
+        call = FallbackCall(made.target, args, kwargs, results, next(iter(devices), None))
+        self.fallback.calls[self.importer.external_count - 1] = call
         return rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
@@ -620,7 +625,7 @@ class _Walker:
             isinstance(value, torch.Tensor)
             and value.dtype in DTYPES
             and value.layout is torch.strided
-            and value.device.type == "cpu"
+            and value.device.type in ("cpu", "cuda")
         )
 
     def _difference(self, result: Any, value: Any) -> str:
@@ -684,6 +689,7 @@ class _Walker:
             unsupported=self.importer.unsupported,
             check_supported=self.importer.check_supported,
             assumptions=self._assumptions(),
+            weight_devices={data.device for data in self.weights.values()},
         )
 
     def _assumptions(self) -> Assumptions | None:
@@ -713,10 +719,11 @@ class _Walker:
             return Output("number", self._returned(value), NUMBERS[type(expected)][1])
         order = order_in_memory(expected) if keep_layout else None
         if order is None:
-            return Output("result", self._returned(value))
+            return Output("result", self._returned(value), device=expected.device)
         # The graph gives it in the order of memory, and a view of that is what the caller gets.
         permuted = self.importer.call("aten.permute.default", (value, order))
-        return Output("permuted", self._returned(permuted), sorted(range(len(order)), key=order.__getitem__))
+        dims = sorted(range(len(order)), key=order.__getitem__)
+        return Output("permuted", self._returned(permuted), dims, expected.device)
 
     def _itself(self, result: fx.Node) -> fx.Node:
         """A model that writes an argument or a buffer in place and returns it returns that very tensor."""
@@ -748,7 +755,7 @@ class _Walker:
             return
         if base not in self.bases:
             self.bases[base] = self._output(base, keep_layout=True).index
-        self.outputs.append(Output("view", self.bases[base], layout))
+        self.outputs.append(Output("view", self.bases[base], layout, base.meta["val"].device))
 
     def _layout(self, result: fx.Node, base: fx.Node) -> Layout | None:
         """None where a call does not have the symbols of it: they depend on data."""
@@ -786,6 +793,10 @@ def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -
     if result.dtype != dtype or len(result.shape) != len(shape):
         return False
     return all(a == b for a, b in zip(result.shape, shape, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _is_on_gpu(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cuda"
 
 
 def _bare(name: torch.dtype | torch.layout) -> str:
