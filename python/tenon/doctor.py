@@ -152,16 +152,24 @@ def _features() -> Finding:
 
 
 def _gpu() -> Finding:
-    """What NVIDIA's driver says, which need not be there."""
+    """Opens device "cuda". A machine need not have one."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Finding("GPU", "none (no driver of NVIDIA)")
-    count, name = ctypes.c_int(), ctypes.create_string_buffer(256)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
-        return Finding("GPU", "none that the driver of NVIDIA can use")
-    driver.cuDeviceGetName(name, len(name), 0)
-    return Finding("GPU", f"{count.value} of NVIDIA, the first {name.value.decode()}; Tenon runs on the CPU")
+        tenon.to_device(tenon.Tensor(0.0), "cuda")
+    except tenon.Error as error:
+        return Finding("GPU", f'none for device "cuda": {error.message.removeprefix("device cuda: ")}')
+    return Finding("GPU", f'device "cuda" works: {_gpu_names()}')
+
+
+def _gpu_names() -> str:
+    driver = ctypes.CDLL(os.environ.get("TENON_CUDA_DRIVER") or "libcuda.so.1")
+    count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    driver.cuDriverGetVersion(ctypes.byref(version))
+    names = []
+    for number in range(count.value):
+        driver.cuDeviceGetName(name, len(name), number)
+        names.append(name.value.decode())
+    return f"{', '.join(names)}, with a driver for CUDA {version.value // 1000}.{version.value % 1000 // 10}"
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
@@ -201,7 +209,7 @@ def _write_problem(folder: Path) -> str | None:
 def _plugins() -> Finding:
     paths = os.environ.get("TENON_PLUGINS", "")
     try:
-        devices = ", ".join(tenon.devices()) or "none"
+        devices = ", ".join(name for name in tenon.devices() if name != "cuda") or "none"
     except tenon.Error as error:
         remedy = "correct TENON_PLUGINS, or unset it; docs/add-a-device.md says how a plug-in is built"
         return Finding("Plug-ins", paths, error.message, remedy)

@@ -81,7 +81,7 @@ def installed_library_folder(prefix):
 def test_only_the_runtime_is_installed(prefix):
     names = {path.name for path in prefix.rglob("*") if path.is_file()}
     assert names == {
-        "tenon.h", "tenon.hpp", "device.h", "device_debug.h", "tenon.pc",
+        "tenon.h", "tenon.hpp", "device.h", "device_debug.h", "cuda.h", "libtenon_cuda.so", "tenon.pc",
         "TenonConfig.cmake", "TenonConfigVersion.cmake", "TenonTargets.cmake", "TenonTargets-release.cmake",
         *(path.name for path in prefix.rglob("libtenon_runtime.so*")),
     }  # fmt: skip

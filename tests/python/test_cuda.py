@@ -1,0 +1,158 @@
+"""PyTorch's doors for device "cuda", on machines without a GPU: what is captured of models on a GPU (as fake tensors),
+and the device over a driver of our own, which keeps memory at other addresses (accelerators/cuda/tests/fake_cuda.cpp).
+bench/cuda/checks.py runs models on a GPU.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tenon
+import torch
+from tenon import device_names
+from tenon.capture.captured import Captured, Input, Output
+from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot
+from tenon.capture.fx import import_graph_module
+from tenon.runner import executor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+ROOT = Path(__file__).parents[2]
+FAKE = ROOT / "build/lib/libfake_cuda.so"
+
+
+def on_fake_gpu(program, **variables):
+    """Runs Python in a process whose driver is ours; what it prints."""
+    environment = os.environ | {"TENON_CUDA_DRIVER": str(FAKE), "TENON_CUBLASLT": str(FAKE)} | variables
+    done = subprocess.run(
+        [sys.executable, "-c", "import tenon, torch\n" + program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def captured(function, *types):
+    with FakeTensorMode():
+        values = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype, device in types]
+        module = make_fx(function)(*values)
+    return import_graph_module(module)
+
+
+# ---- capture --------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_on_a_gpu_is_captured_like_one_on_the_cpu():
+    def function(x, w, b):
+        return [torch.nn.functional.gelu(torch.nn.functional.linear(x, w, b)) + torch.ones(3, device=x.device).sum()]
+
+    shapes = [(4, 8), (16, 8), (16,)]
+    there = captured(function, *((shape, torch.float32, "cuda") for shape in shapes))
+    here = captured(function, *((shape, torch.float32, "cpu") for shape in shapes))
+    assert str(there.graph) == str(here.graph)
+    assert there.gpu == 0
+    assert here.gpu is None
+    assert [output.device for output in there.outputs] == [torch.device("cuda", 0)]
+
+
+def test_results_are_where_the_model_has_them():
+    both = captured(lambda x: [x + 1, (x * 2).cpu()], ((4,), torch.float32, "cuda"))
+    assert [output.device.type for output in both.outputs] == ["cuda", "cpu"]
+    kept = []
+
+    class Executable:
+        def run(self, inputs, device, results, in_torch):
+            kept.append((device, results, in_torch))
+            return list(inputs)
+
+    executor(both, Executable())([1, 2])
+    assert kept == [("cuda", {0}, True)]
+
+
+def test_a_model_on_several_gpus_is_refused():
+    places = [Input("x", "tensor", device=torch.device("cuda", i)) for i in (0, 2)]
+    model = Captured(None, places, [Output("result", device=None)], Fallback(), [0, 1], False)
+    with pytest.raises(tenon.Error, match="the model is on several GPUs: cuda:0, cuda:2"):
+        model.gpu  # noqa: B018
+
+
+def test_a_call_that_tenon_lacks_is_of_the_gpu():
+    there = captured(lambda x: [torch.fft.rfft(x).abs()], ((4,), torch.float32, "cuda"))
+    assert [call.device for call in there.fallback.calls.values()] == [torch.device("cuda", 0)] * 2
+
+
+def test_the_fallback_brings_operands_to_its_device():
+    seen = []
+
+    def function(x):
+        seen.append(x.device.type)
+        return x
+
+    fallback = Fallback()
+    fallback.calls[0] = FallbackCall(function, [Slot(0)], {}, [Result()], torch.device("meta"))
+    with pytest.raises(NotImplementedError, match="meta"):  # there is no way back from this device
+        fallback(0, [torch.zeros(3)])
+    assert seen == ["meta"]
+
+
+@pytest.mark.parametrize(
+    ("named", "gpu", "expected"),
+    [((), None, []), ((), 0, ["cuda"]), ((), 1, ["cuda:1"]), ("cuda:0", None, ["cuda"]), ("npu", 0, ["npu"])],
+)
+def test_the_devices_of_a_model(named, gpu, expected):
+    assert device_names.devices_for(named, gpu) == expected
+
+
+# ---- the device -----------------------------------------------------------------------------------------------------
+
+
+def test_the_device_is_found_by_its_name():
+    program = """
+t = tenon.to_device(torch.arange(12.0).reshape(3, 4), "cuda")
+print(t, *map(int, t.__dlpack_device__()), torch.equal(t.cpu(), torch.arange(12.0).reshape(3, 4)), tenon.devices())
+"""
+    assert on_fake_gpu(program) == "<tenon.DeviceTensor f32[3, 4] on cuda> 2 0 True ['cuda']"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"TENON_CUDA_DRIVER": "/nowhere/libcuda.so.1"}, "no driver for NVIDIA GPUs: /nowhere/libcuda.so.1 cannot"),
+        ({"FAKE_CUDA_VERSION": "11080"}, "is for CUDA 11.8; Tenon needs one for CUDA 12.4 or newer"),
+    ],
+)
+def test_a_machine_without_a_gpu_is_told_so(variables, expected):
+    program = """
+for work in (lambda: tenon.to_device(torch.zeros(2), "cuda"),
+             lambda: tenon.compile(torch.nn.Linear(2, 2), (torch.zeros(1, 2),), device="cuda")):
+    try:
+        work()
+    except tenon.Error as error:
+        print(error.message)
+"""
+    told = on_fake_gpu(program, **variables).splitlines()
+    assert len(told) == 2
+    assert all(expected in line for line in told)
+
+
+def test_the_doctor_tells_of_gpus():
+    program = "from tenon import doctor; print(doctor._gpu().text)"
+    assert on_fake_gpu(program) == 'device "cuda" works: Fake GPU, with a driver for CUDA 13.0'
+    missing = on_fake_gpu(program, TENON_CUDA_DRIVER="/nowhere/libcuda.so.1")
+    assert missing.startswith('none for device "cuda": this machine has no driver for NVIDIA GPUs')
+
+
+def test_the_command_line_lists_the_device():
+    environment = os.environ | {"TENON_CUDA_DRIVER": "/nowhere/libcuda.so.1"}
+    done = subprocess.run(
+        [ROOT / "build/bin/tenon", "backends"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("cuda "))
+    assert "NVIDIA" in line
