@@ -267,6 +267,12 @@ def _compiled(program: ExportedProgram, fallback: bool, options: dict[str, Any])
 
 def _program_of(captured: Captured, signature: Signature, results: Nesting, options: dict[str, Any]) -> Program:
     options = options | {"devices": devices_for(options["devices"], captured.gpu)}
+    on_gpu = [device for device in captured.weight_devices if device.type == "cuda"]
+    if on_gpu and not options["freeze"]:
+        fail(
+            f"with freeze=False each call reads the parameters, and those on {on_gpu[0]} are copied when the model is "
+            "compiled: give the model to torch.compile with backend='tenon', which reads them"
+        )
     executable = compile_graph(captured.graph, fallback=captured.fallback, assertions=asserted_by(captured), **options)
     return Program(captured, executable, signature, results, options)
 
