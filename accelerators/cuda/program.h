@@ -46,7 +46,14 @@ struct FillLaunch {  // with zeros
 // What a launch does, for one set of sizes: every number is known and checked.
 struct Plan {
   std::vector<std::variant<KernelLaunch, ProductLaunch, FillLaunch>> steps;
-  int64_t scratch = 0;  // bytes
+  int64_t scratch = 0;    // bytes
+  bool may_fail = false;  // a kernel has an error record
+};
+
+// What a launch of a kernel gives to the driver. Kept from launch to launch, for its memory.
+struct Parameters {
+  std::vector<uint64_t> values;
+  std::vector<void*> addresses;
 };
 
 class Program {
@@ -81,6 +88,8 @@ class Program {
   Names names_;
   std::map<std::vector<int64_t>, Kept> plans_;  // by sizes
   std::list<std::vector<int64_t>> ages_;        // the sizes, last used first
+  std::shared_ptr<const Plan> last_;            // of the sizes that were used last
+  Parameters parameters_;
 };
 
 }  // namespace tenon::cuda
