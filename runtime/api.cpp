@@ -10,6 +10,7 @@
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/error.h"
+#include "runtime/shared.h"
 #include "tenon/tenon.h"
 
 using tenon::runtime::check_tensor;
@@ -22,6 +23,7 @@ using tenon::runtime::fail;
 using tenon::runtime::guarded;
 using tenon::runtime::LoadedProgram;
 using tenon::runtime::NamedProgram;
+using tenon::runtime::new_shared;
 using tenon::runtime::StateInfo;
 using tenon::runtime::States;
 using tenon::runtime::StatusError;
@@ -175,7 +177,7 @@ Description describe(const StateInfo& info) {
 }
 
 std::shared_ptr<const NamedProgram> named(std::string entry, std::shared_ptr<const LoadedProgram> program) {
-  auto shared = std::make_shared<NamedProgram>();
+  auto shared = new_shared<NamedProgram>();
   shared->entry = std::move(entry);
   const auto& graph = program->graph();
   shared->name = graph.name;
@@ -205,7 +207,7 @@ void load(const std::shared_ptr<const Container>& container, const tenon_load_op
           tenon_program** program) {
   const tenon::runtime::LoadOptions load_options{.native = options.no_native == 0,
                                                  .device = options.device == nullptr ? "" : options.device};
-  auto entries = std::make_shared<Entries>();
+  auto entries = new_shared<Entries>();
   for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));
   *program = new tenon_program{.entries = entries, .shared = entries->front()};
 }
@@ -271,7 +273,7 @@ tenon_status tenon_load_file(const char* path, const tenon_load_options* options
   return guarded([=] {
     demand(path != nullptr && program != nullptr, "tenon_load_file needs a path and a place for the program");
     const tenon_load_options given = options_of(options, "tenon_load_options");
-    with_path(path, [&] { load(std::make_shared<const Container>(Container::open(path)), given, program); });
+    with_path(path, [&] { load(new_shared<const Container>(Container::open(path)), given, program); });
   });
 }
 
@@ -279,7 +281,7 @@ tenon_status tenon_load_memory(const void* bytes, size_t size, const tenon_load_
                                tenon_program** program) {
   return guarded([=] {
     demand(bytes != nullptr && program != nullptr, "tenon_load_memory needs bytes and a place for the program");
-    load(std::make_shared<const Container>(Container::of_memory({static_cast<const std::byte*>(bytes), size})),
+    load(new_shared<const Container>(Container::of_memory({static_cast<const std::byte*>(bytes), size})),
          options_of(options, "tenon_load_options"), program);
   });
 }
@@ -451,8 +453,8 @@ tenon_status tenon_states_create(const tenon_program* program, const tenon_state
     demand(budget >= 0, "a budget must not be negative");
     tenon::runtime::Programs programs;
     for (const auto& entry : *program->entries) programs.push_back(entry->program);
-    auto allocator = std::make_shared<tenon::runtime::Allocator>(budget > 0 ? budget : tenon::runtime::kNoBudget);
-    *states = make_states(std::make_shared<States>(std::move(programs), std::move(allocator)));
+    auto allocator = new_shared<tenon::runtime::Allocator>(budget > 0 ? budget : tenon::runtime::kNoBudget);
+    *states = make_states(new_shared<States>(std::move(programs), std::move(allocator)));
   });
 }
 

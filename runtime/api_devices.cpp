@@ -4,6 +4,7 @@
 #include "runtime/api.h"
 #include "runtime/checked.h"
 #include "runtime/elements.h"
+#include "runtime/shared.h"
 #include "runtime/strided.h"
 #include "tenon/device.h"
 
@@ -45,7 +46,7 @@ void check_type(const tenon_tensor& tensor) {
 
 tenon_device_tensor* made_of(const tenon_tensor& type, DeviceBlock block) {
   return new tenon_device_tensor{
-      std::make_shared<DeviceTensor>(std::move(block)), type.dtype, {type.shape, type.shape + type.rank}};
+      new_shared<DeviceTensor>(std::move(block)), type.dtype, {type.shape, type.shape + type.rank}};
 }
 
 void check_same(const tenon_device_tensor& tensor, const tenon_tensor& other) {
@@ -124,10 +125,9 @@ tenon_status tenon_device_tensor_wrap(const char* device, const tenon_tensor* te
     const auto alignment = static_cast<uintptr_t>(opened->info().alignment);
     if (reinterpret_cast<uintptr_t>(tensor->data) % alignment != 0)
       fail(TENON_INVALID_ARGUMENT, "the tensor's address is not aligned to ", alignment, ", as ", device, " wants it");
-    const auto give_back = [release](void* it) {
-      if (release != nullptr) release(it);
-    };
-    *made = made_of(*tensor, DeviceBlock(opened, tensor->data, bytes_of(*tensor), {owner, give_back}));
+    const auto keep = [](void*) {};
+    const std::shared_ptr<void> kept = owned(owner, release != nullptr ? release : keep);
+    *made = made_of(*tensor, DeviceBlock(opened, tensor->data, bytes_of(*tensor), kept));
   });
 }
 

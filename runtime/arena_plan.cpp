@@ -1,20 +1,21 @@
 #include "runtime/arena_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <numeric>
 
 #include "runtime/allocator.h"
 #include "runtime/checked.h"
+#include "runtime/kernels/order.h"
 
 namespace tenon::runtime {
 namespace {
 
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// A placed tensor: its offset and its id. Pairs of integers, as other lists that the runtime sorts: so they share its
-// code.
-using Place = std::pair<int64_t, int64_t>;
+// A placed tensor: its offset is the key, its id the position.
+using Place = WideEntry;
 
 // The placed tensors, by offset and by range of time. In a program of many tasks, few tensors live in one range.
 class Placed {
@@ -29,8 +30,8 @@ class Placed {
   }
 
   void add(size_t id, int64_t offset) {
-    const Place place(offset, id);
-    all_.insert(std::ranges::upper_bound(all_, place), place);
+    const Place place = Place::make(static_cast<uint64_t>(offset), static_cast<int64_t>(id));
+    all_.insert(std::upper_bound(all_.begin(), all_.end(), place), place);
     for (size_t at = stretch_at(lifetimes_[id].first); at <= stretch_at(lifetimes_[id].last); ++at)
       stretches_[at].push_back(place);
   }
@@ -44,10 +45,10 @@ class Placed {
     found_.clear();
     for (size_t at = first; at <= last; ++at) {
       std::ranges::copy_if(stretches_[at], std::back_inserter(found_), [&](const Place& other) {
-        return at == std::max(first, stretch_at(lifetimes_[static_cast<size_t>(other.second)].first));
+        return at == std::max(first, stretch_at(lifetimes_[static_cast<size_t>(other.position())].first));
       });
     }
-    std::ranges::sort(found_);
+    sort_entries(found_.data(), found_.data() + found_.size());
     return found_;
   }
 
@@ -66,8 +67,9 @@ ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<
   Placed placed(lifetimes);
   for (size_t next : order) {
     int64_t offset = 0;
-    for (const auto& [begin, id] : placed.neighbours(next)) {
-      const Lifetime& other = lifetimes[static_cast<size_t>(id)];
+    for (const Place& place : placed.neighbours(next)) {
+      const auto begin = static_cast<int64_t>(place.key());
+      const Lifetime& other = lifetimes[static_cast<size_t>(place.position())];
       if (!meet(lifetimes[next], other)) continue;
       if (checked_add(offset, lifetimes[next].bytes) <= begin) break;
       offset = std::max(offset, checked_add(begin, aligned_size(other.bytes)));
@@ -79,22 +81,23 @@ ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<
   return plan;
 }
 
-using Rank = std::pair<double, int64_t>;
-
-// One sort function for all orders.
-std::vector<size_t> highest_first(const std::vector<Rank>& ranks) {
-  std::vector<size_t> order(ranks.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, [&](size_t a, size_t b) { return std::pair(ranks[a], b) > std::pair(ranks[b], a); });
-  return order;
+// Reorders tensors by descending keys. Tensors with the same key keep their order.
+void reorder(std::span<const Lifetime> lifetimes, std::vector<size_t>& ids, uint64_t (*key)(const Lifetime& tensor)) {
+  std::vector<WideEntry> entries;
+  for (size_t i = 0; i < ids.size(); ++i)
+    entries.push_back(WideEntry::make(~key(lifetimes[ids[i]]), static_cast<int64_t>(i)));
+  sort_entries(entries.data(), entries.data() + entries.size());
+  const std::vector<size_t> before = ids;
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = before[static_cast<size_t>(entries[i].position())];
 }
 
-Rank by_bytes(const Lifetime& tensor) { return {0, tensor.bytes}; }
-Rank by_area(const Lifetime& tensor) {
-  return {static_cast<double>(tensor.bytes) * static_cast<double>(tensor.last - tensor.first + 1), 0};
+uint64_t by_bytes(const Lifetime& tensor) { return static_cast<uint64_t>(tensor.bytes); }
+uint64_t by_length(const Lifetime& tensor) { return static_cast<uint64_t>(tensor.last - tensor.first); }
+uint64_t by_area(const Lifetime& tensor) {  // the bits of doubles from 0 on are in the doubles' order
+  return std::bit_cast<uint64_t>(static_cast<double>(tensor.bytes) *
+                                 static_cast<double>(tensor.last - tensor.first + 1));
 }
-Rank by_length(const Lifetime& tensor) { return {static_cast<double>(tensor.last - tensor.first), tensor.bytes}; }
-Rank by_start(const Lifetime& tensor) { return {0, -tensor.first}; }
+uint64_t by_start(const Lifetime& tensor) { return ~static_cast<uint64_t>(tensor.first); }
 
 }  // namespace
 
@@ -102,10 +105,12 @@ Rank by_start(const Lifetime& tensor) { return {0, -tensor.first}; }
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   const int64_t least = least_arena(lifetimes);
   ArenaPlan best{{}, INT64_MAX};
-  std::vector<Rank> ranks(lifetimes.size());
-  for (Rank (*const rank)(const Lifetime&) : {by_bytes, by_area, by_length, by_start}) {
-    std::ranges::transform(lifetimes, ranks.begin(), rank);
-    ArenaPlan plan = place_in_order(lifetimes, highest_first(ranks));
+  for (uint64_t (*const key)(const Lifetime&) : {by_bytes, by_area, by_length, by_start}) {
+    std::vector<size_t> ids(lifetimes.size());
+    std::iota(ids.begin(), ids.end(), size_t{0});
+    if (key == by_length) reorder(lifetimes, ids, by_bytes);  // the larger first of those that live as long
+    reorder(lifetimes, ids, key);
+    ArenaPlan plan = place_in_order(lifetimes, ids);
     if (plan.bytes < best.bytes) best = std::move(plan);
     if (best.bytes == least) break;
   }
@@ -113,14 +118,14 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
 }
 
 int64_t least_arena(std::span<const Lifetime> lifetimes) {
-  std::vector<std::pair<int64_t, int64_t>> changes;  // changes of the live bytes: time, difference
+  std::vector<WideEntry> changes;  // of the live bytes: the key is the time, the position the difference
   for (const Lifetime& lifetime : lifetimes) {
-    changes.emplace_back(lifetime.first, aligned_size(lifetime.bytes));
-    changes.emplace_back(lifetime.last + 1, -aligned_size(lifetime.bytes));
+    changes.push_back(WideEntry::make(static_cast<uint64_t>(lifetime.first), aligned_size(lifetime.bytes)));
+    changes.push_back(WideEntry::make(static_cast<uint64_t>(lifetime.last + 1), -aligned_size(lifetime.bytes)));
   }
-  std::ranges::sort(changes);  // at the same time, ends come before starts
+  sort_entries(changes.data(), changes.data() + changes.size());  // at the same time, ends come before starts
   int64_t live = 0, most = 0;
-  for (const auto& [when, bytes] : changes) most = std::max(most, live = checked_add(live, bytes));
+  for (const WideEntry& change : changes) most = std::max(most, live = checked_add(live, change.position()));
   return most;
 }
 

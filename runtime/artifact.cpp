@@ -10,6 +10,7 @@
 #include "runtime/cpu_features.h"
 #include "runtime/device_variant.h"
 #include "runtime/loader.h"
+#include "runtime/shared.h"
 #include "runtime/states.h"
 #include "runtime/structs.h"
 
@@ -99,7 +100,7 @@ class ProgramLoader {
     for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob, weights_));
     for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(entry_of(*kernel));
     if (native_ != nullptr) add_native(parts.kernels, tables);
-    return std::make_shared<const LoadedProgram>(std::move(parts));
+    return new_shared<const LoadedProgram>(std::move(parts));
   }
 
  private:
@@ -107,8 +108,7 @@ class ProgramLoader {
     if (kernel.device() != nullptr) return device_code(kernel);
     if (kernel.portable() == nullptr) fail(TENON_BAD_FILE, "a kernel has no portable form");
     const auto* const bytes = reinterpret_cast<const std::byte*>(kernel.portable()->data());
-    return {.portable =
-                std::make_shared<const PortableKernel>(PortableKernel::load({bytes, kernel.portable()->size()}))};
+    return {.portable = new_shared<const PortableKernel>(PortableKernel::load({bytes, kernel.portable()->size()}))};
   }
 
   KernelEntry device_code(const format::KernelCode& kernel) const {
@@ -118,7 +118,7 @@ class ProgramLoader {
     const std::shared_ptr<Device>& device = devices_[kernel.space() - 1];
     const std::span bytes = std::as_bytes(std::span(kernel.device()->data(), kernel.device()->size()));
     if (device) {
-      entry.device = std::make_shared<const DeviceProgram>(
+      entry.device = new_shared<const DeviceProgram>(
           device, Device::Code{{bytes.begin(), bytes.end()}, static_cast<uint64_t>(kernel.scratch())});
     }
     return entry;

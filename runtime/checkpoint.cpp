@@ -97,7 +97,7 @@ void take(States& states, const Container& file) {
 
 // ---- safetensors ----------------------------------------------------------------------------------------------------
 
-constexpr const char* kSafeNames[] = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
+constexpr char kSafeNames[][5] = {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"};
 
 void append_string(std::string& json, std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";

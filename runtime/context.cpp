@@ -15,6 +15,7 @@
 #include "runtime/out_of_range.h"
 #include "runtime/scratch.h"
 #include "runtime/services.h"
+#include "runtime/shared.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
@@ -136,7 +137,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
     : program_(std::move(program)),
       graph_(program_->graph()),
       options_(options),
-      allocator_(std::make_shared<Allocator>(options.budget)),
+      allocator_(new_shared<Allocator>(options.budget)),
       services_(std::make_unique<Services>(*allocator_, options.executor)),
       kernel_services_(services_.get()),
       inputs_(graph_.inputs.size()),
@@ -144,7 +145,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
       symbols_(graph_.symbols.size(), kUnknown),
       device_arenas_(graph_.spaces.size()),
       skips_(graph_.spaces.empty() ? 0 : graph_.tasks.size()),
-      states_(states ? std::move(states) : std::make_shared<States>(Programs{program_}, allocator_)),
+      states_(states ? std::move(states) : new_shared<States>(Programs{program_}, allocator_)),
       retriever_(graph_),
       late_sizes_(program_->total_sizes()),
       held_(graph_.slots.size()),

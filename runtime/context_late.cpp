@@ -4,6 +4,7 @@
 #include "runtime/context.h"
 #include "runtime/elements.h"
 #include "runtime/error.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 
@@ -43,7 +44,7 @@ void Context::place_late(uint32_t slot) {
   size_late(slot);
   if (!graph_.slots[slot].is_late) return;
   const int64_t bytes = checked_mul(elements_of(slot), size_of(graph_.slots[slot].dtype));
-  const auto block = std::make_shared<Block>(allocate(bytes, text_of("slot ", slot)));
+  const auto block = new_shared<Block>(allocate(bytes, text_of("slot ", slot)));
   hold(slot, block->data(), block, block.get());
 }
 

@@ -21,7 +21,7 @@ std::string numbers(std::span<const uint32_t> values) {
 }
 
 const char* kind_text(SlotKind kind) {
-  static constexpr const char* kNames[] = {"input", "state", "constant", "temporary", "output"};
+  static constexpr char kNames[][10] = {"input", "state", "constant", "temporary", "output"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -85,16 +85,16 @@ class Describer {
   int64_t loops_number(uint32_t task) {
     std::string text = loops_of_(task);
     if (text.empty()) return -1;
-    const auto [place, is_new] = numbers_.try_emplace(text, static_cast<int64_t>(texts_.size()));
+    const auto [place, is_new] = numbers_.try_emplace(text, texts_.size());
     if (is_new) texts_.push_back(std::move(text));
-    return place->second;
+    return static_cast<int64_t>(place->second);
   }
 
   const TaskGraph& graph_;
   const Frame* frame_;
   const LoopsOf& loops_of_;
-  std::vector<std::string> texts_;          // of loops
-  std::map<std::string, int64_t> numbers_;  // in texts_
+  std::vector<std::string> texts_;                      // of loops
+  std::map<std::string, size_t, std::less<>> numbers_;  // in texts_
 };
 
 }  // namespace

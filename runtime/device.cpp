@@ -9,6 +9,7 @@
 #include "runtime/checked.h"
 #include "runtime/error.h"
 #include "runtime/plugin_call.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 namespace {
@@ -110,7 +111,7 @@ Device::Device(const tenon_device_api& api, std::string options, std::string bui
       options_(std::move(options)),
       info_(described(api, options_)),
       debug_(debug),
-      sinks_(std::make_shared<std::list<Sink>>()) {
+      sinks_(new_shared<std::list<Sink>>()) {
   info_.build = std::move(build);
   device_ = ask("open", device_, [open = api_.open, given = options_](auto& device, tenon_text* error) {
     return open(given.c_str(), &device, error);
@@ -291,7 +292,7 @@ Ticket Device::copy(void* to, const void* from, int64_t bytes, bool to_device) {
   std::shared_ptr<std::vector<std::byte>> staged;
   void* const caller = to;
   if (device_settings().seconds > 0) {  // a call that is left behind must not touch the caller's memory
-    staged = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
+    staged = new_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
     if (to_device) std::memcpy(staged->data(), from, staged->size());
     if (to_device) from = staged->data();
     if (!to_device) to = staged->data();
@@ -377,7 +378,7 @@ tenon_device_event Device::event_of(Ticket ticket) {
 // ---- programs and blocks --------------------------------------------------------------------------------------------
 
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, Device::Code code)
-    : device_(std::move(device)), code_(std::make_shared<const Device::Code>(std::move(code))) {
+    : device_(std::move(device)), code_(new_shared<const Device::Code>(std::move(code))) {
   if (code_->scratch_bytes > kMostScratch)  // of compile(), or of a file
     fail(TENON_RUN_FAILED, "device ", device_->info().name, " wants ", code_->scratch_bytes, " bytes of scratch");
   const std::lock_guard lock(device_->mutex_);

@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr const char* kNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
+constexpr char kNames[][5] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
 static_assert(std::size(kNames) == std::size(tenon::runtime::kElementBytes));
 
 bool is_known(tenon_dtype dtype) { return static_cast<unsigned>(dtype) < std::size(kNames); }

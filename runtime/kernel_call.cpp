@@ -97,12 +97,14 @@ class KernelRun {
 
 std::vector<CallableKernel> kernels_of(const TaskGraph& graph) {
   std::vector<CallableKernel> kernels;
-  std::map<std::string_view, size_t> seen;
+  std::map<std::string, size_t, std::less<>> seen;
   for (uint32_t i = 0; i < graph.tasks.size(); ++i) {
     const TaskNode& task = graph.tasks[i];
     if (task.kind != TaskKind::Kernel && task.kind != TaskKind::Device) continue;
     CallableKernel kernel{.task = i, .name = std::string(task.name)};
-    if (const size_t before = seen[task.name]++; before > 0) kernel.name += text_of("#", before);
+    const auto before = seen.try_emplace(kernel.name, 0).first;
+    if (before->second > 0) kernel.name += text_of("#", before->second);
+    ++before->second;
     for (uint32_t slot : task.inputs) {
       if (!is_constant(graph, slot)) kernel.inputs.push_back(slot);
     }

@@ -71,7 +71,7 @@ class KernelPrinter {
   }
 
   std::string loop_line(uint32_t i) const {
-    static constexpr const char* kOrders[] = {"", " in any order", " parallel"};
+    static constexpr char kOrders[][14] = {"", " in any order", " parallel"};
     const portable::Loop& own = loop(i);
     const std::string by = own.step() == 1 ? "" : text_of(" by ", own.step());
     return text_of("for ", names_[own.counter()], " in ", covered(i), by, kOrders[static_cast<int>(own.order())], "\n");

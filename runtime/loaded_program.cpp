@@ -6,6 +6,8 @@
 #include "runtime/allocator.h"
 #include "runtime/arena_plan.h"
 #include "runtime/checked.h"
+#include "runtime/kernels/order.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 namespace {
@@ -136,7 +138,7 @@ namespace {
 class FrameBuilder {
  public:
   FrameBuilder(const LoadedProgram& program, std::span<const int64_t> symbols)
-      : program_(program), graph_(program.graph()), frame_(std::make_shared<Frame>()) {
+      : program_(program), graph_(program.graph()), frame_(new_shared<Frame>()) {
     frame_->symbols.assign(symbols.begin(), symbols.end());
     frame_->sizes.resize(program.total_sizes());
     frame_->elements.assign(graph_.slots.size(), -1);
@@ -264,20 +266,21 @@ void check_device_budgets(const TaskGraph& graph, const Frame& frame, const Devi
 }
 
 std::string largest_tensors(const TaskGraph& graph, const Frame& frame, uint32_t space) {
-  std::vector<std::pair<int64_t, int64_t>> tensors;
+  std::vector<WideEntry> tensors;  // the key is the size, the position the slot
   for (uint32_t id = 0; id < graph.slots.size(); ++id) {
     const TensorSlot& slot = graph.slots[id];
     const bool is_kept = slot.kind == SlotKind::Constant && space != kHost;
     if (slot.home != id || slot.space != space || frame.elements[id] < 0) continue;
     if (slot.source.task == kNone && !is_kept) continue;
-    tensors.emplace_back(frame.elements[id] * static_cast<int64_t>(tenon_dtype_size(slot.dtype)), id);
+    const auto elements = static_cast<uint64_t>(frame.elements[id]);
+    tensors.push_back(WideEntry::make(elements * tenon_dtype_size(slot.dtype), id));
   }
-  std::ranges::sort(tensors);
+  sort_entries(tensors.data(), tensors.data() + tensors.size());
   std::string text;
-  for (const auto& [bytes, id] : tensors | std::views::reverse | std::views::take(kNamedTensors)) {
-    const TensorSlot& slot = graph.slots[static_cast<size_t>(id)];
+  for (const WideEntry& tensor : tensors | std::views::reverse | std::views::take(kNamedTensors)) {
+    const TensorSlot& slot = graph.slots[static_cast<size_t>(tensor.position())];
     const bool is_made = slot.source.task != kNone;
-    text += text_of("\n  ", bytes, " bytes: ", type_text(graph, slot), " of ",
+    text += text_of("\n  ", tensor.key(), " bytes: ", type_text(graph, slot), " of ",
                     is_made ? graph.tasks[slot.source.task].name : std::string_view("the weights"));
   }
   return text;

@@ -16,6 +16,7 @@
 
 #include "runtime/error.h"
 #include "runtime/link_target.h"
+#include "runtime/shared.h"
 #include "runtime/symbols.h"
 #include "runtime/system.h"
 
@@ -115,7 +116,8 @@ class Linker {
   }
 
   std::shared_ptr<const LoadedCode> link() {
-    const std::shared_ptr<LoadedCode> code(new LoadedCode(size_));
+    auto* const made = new LoadedCode(size_);
+    const std::shared_ptr<LoadedCode> code(owned(made, [](void* it) { delete static_cast<LoadedCode*>(it); }), made);
     base_ = static_cast<std::byte*>(code->memory_);
     copy_sections();
     write_stubs();

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <thread>
 
+#include "runtime/shared.h"
+
 namespace tenon::runtime {
 namespace {
 
@@ -97,7 +99,7 @@ void set_device_settings(const DeviceSettings& settings) { mutable_settings() = 
 void call_frame(std::string_view device, const char* function, std::shared_ptr<PluginFrame> frame) {
   const DeviceSettings& settings = device_settings();
   if (settings.before_call != nullptr) settings.before_call(device, function);
-  const auto call = std::make_shared<PluginCall>(std::move(frame));
+  const auto call = new_shared<PluginCall>(std::move(frame));
   if (settings.seconds == 0) {
     call->run();
   } else if (!PluginCall::run_apart(call, settings.seconds)) {

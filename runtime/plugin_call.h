@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/error.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 
@@ -31,12 +32,15 @@ class LostDevice : public StatusError {
   using StatusError::StatusError;
 };
 
-// A call with the memory that it needs. One class with virtual functions: so all calls share the code that counts and
-// frees them.
+// A call with the memory that it needs.
 class PluginFrame {
  public:
-  virtual ~PluginFrame() = default;
-  virtual tenon_status run(tenon_text* error) = 0;
+  using Run = tenon_status (*)(PluginFrame& frame, tenon_text* error);
+  explicit PluginFrame(Run run) : run_(run) {}
+  tenon_status run(tenon_text* error) { return run_(*this, error); }
+
+ private:
+  const Run run_;
 };
 void call_frame(std::string_view device, const char* function, std::shared_ptr<PluginFrame> frame);
 
@@ -44,15 +48,17 @@ void call_frame(std::string_view device, const char* function, std::shared_ptr<P
 // result, which begins as `start`. Throws a StatusError if the call fails, or breaks a rule.
 template <class Result, class Body>
 Result call_plugin(std::string_view device, const char* function, Result start, Body body) {
-  struct Frame final : PluginFrame {
-    Frame(Result start, Body body) : result(std::move(start)), body(std::move(body)) {}
-    tenon_status run(tenon_text* error) override { return body(result, error); }
+  struct Frame : PluginFrame {
+    Frame(Result start, Body body) : PluginFrame(run), result(std::move(start)), body(std::move(body)) {}
+    static tenon_status run(PluginFrame& self, tenon_text* error) {
+      auto& own = static_cast<Frame&>(self);
+      return own.body(own.result, error);
+    }
     Result result;
     Body body;
   };
-  auto* const frame = new Frame(std::move(start), std::move(body));
-  const std::shared_ptr<PluginFrame> owner(static_cast<PluginFrame*>(frame));
-  call_frame(device, function, owner);
+  const auto frame = new_shared<Frame>(std::move(start), std::move(body));
+  call_frame(device, function, frame);
   return std::move(frame->result);
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/plugin_call.h"
 #include "runtime/portable_kernel.h"
 #include "runtime/services.h"
+#include "runtime/shared.h"
 
 // A kernel that a plug-in runs on the host.
 struct tenon_host_kernel {
@@ -160,7 +161,7 @@ class Registry {
     std::erase_if(open_, [](const Opened& opened) { return opened.device.expired(); });
     const size_t colon = spec.find(':');
     const std::string options(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
-    auto device = std::make_shared<Device>(*entry->api, options, entry->build, entry->debug);
+    auto device = new_shared<Device>(*entry->api, options, entry->build, entry->debug);
     open_.push_back({std::string(spec), device});
     return device;
   }

@@ -6,6 +6,7 @@
 
 #include "runtime/checked.h"
 #include "runtime/portable/run.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 
@@ -21,7 +22,7 @@ struct PortableKernel::State {
       const std::lock_guard lock(mutex);
       if (last && std::ranges::equal(last->sizes, sizes)) return last;
     }
-    auto sized = std::make_shared<const SizedKernel>(tables, sizes);
+    auto sized = new_shared<const SizedKernel>(tables, sizes);
     const std::lock_guard lock(mutex);
     return last = std::move(sized);
   }

@@ -1,8 +1,10 @@
 #include "runtime/scalar_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "runtime/scalar_functions.h"
 
@@ -18,8 +20,11 @@ constexpr ScalarKind kPlain = ScalarKind::kPlain, kFolds = ScalarKind::kFolds, k
 
 f64 rounded(f64 product) { return product; }  // no addition is near that could fuse with it
 
+template <class T>
+using Lanes = void (*)(const Operands<T>& x, T* out, i64 out_step, i64 count);
+
 template <class T, class Function>
-Lanes<T> lanes(Function) {
+constexpr Lanes<T> lanes(Function) {
   return [](const Operands<T>& x, T* out, i64 out_step, i64 count) {
     const auto [a, b, c] = x.data;
     const auto [a_step, b_step, c_step] = x.step;
@@ -37,7 +42,7 @@ Lanes<T> lanes(Function) {
 
 // For an op that folds: keeps the total in a register.
 template <class T, class Function>
-Lanes<T> folding(Function) {
+constexpr Lanes<T> folding(Function) {
   return [](const Operands<T>& x, T* out, i64 out_step, i64 count) {
     const bool folds = x.data[0] == out && x.step[0] == 0 && out_step == 0;
     if (!folds) return lanes<T>(Function())(x, out, out_step, count);
@@ -47,15 +52,49 @@ Lanes<T> folding(Function) {
   };
 }
 
-const ScalarOp kOps[] = {
+// The rows of the table, of which code is made.
+struct Row {
+  ShortName<16> name;
+  uint8_t arity;
+  ScalarKind kind;
+  Lanes<f64> real;     // null if the op is not defined on reals
+  Lanes<i64> integer;  // null if not on integers
+};
+
+constexpr Row kRows[] = {
 #include "runtime/scalar_ops.inc"
 };
+constexpr auto kNumbers = std::make_index_sequence<std::size(kRows)>();
+
+constexpr auto kOps = []<size_t... kNumber>(std::index_sequence<kNumber...>) {
+  return std::array{ScalarOp{kRows[kNumber].name, kRows[kNumber].arity, kRows[kNumber].kind,
+                             kRows[kNumber].real != nullptr, kRows[kNumber].integer != nullptr, kNumber}...};
+}(kNumbers);
+
+template <class T, size_t kNumber>
+void run_row(const Operands<T>& x, T* out, i64 out_step, i64 count) {
+  constexpr auto kLanes = std::get<Lanes<T>>(std::pair(kRows[kNumber].real, kRows[kNumber].integer));
+  if constexpr (kLanes != nullptr) kLanes(x, out, out_step, count);
+}
+
+template <class T, size_t... kNumber>
+void run_number(const Operands<T>& x, T* out, i64 out_step, i64 count, size_t number, std::index_sequence<kNumber...>) {
+  (void)((number == kNumber && (run_row<T, kNumber>(x, out, out_step, count), true)) || ...);
+}
 
 }  // namespace
 
+void ScalarOp::run(const Operands<double>& x, double* out, int64_t out_step, int64_t count) const {
+  run_number(x, out, out_step, count, number, kNumbers);
+}
+
+void ScalarOp::run(const Operands<int64_t>& x, int64_t* out, int64_t out_step, int64_t count) const {
+  run_number(x, out, out_step, count, number, kNumbers);
+}
+
 const ScalarOp* find_scalar_op(std::string_view name) {
-  const auto found = std::ranges::find(kOps, name, &ScalarOp::name);
-  return found == std::end(kOps) ? nullptr : found;
+  const auto* const found = std::ranges::find(kOps, name, &ScalarOp::name);
+  return found == kOps.end() ? nullptr : found;
 }
 
 }  // namespace tenon::runtime

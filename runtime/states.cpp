@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/error.h"
+#include "runtime/shared.h"
 #include "runtime/strided.h"
 
 namespace tenon::runtime {
@@ -62,7 +63,7 @@ States::States(Programs programs, std::shared_ptr<Allocator> allocator)
   reset();
 }
 
-States::States(std::vector<StateInfo> infos) : all_(std::move(infos)), allocator_(std::make_shared<Allocator>()) {
+States::States(std::vector<StateInfo> infos) : all_(std::move(infos)), allocator_(new_shared<Allocator>()) {
   for (const StateInfo& info : all_)
     tensors_.push_back(std::make_unique<DeviceTensor>(const_cast<std::byte*>(info.initial), info.bytes));
 }

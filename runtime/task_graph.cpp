@@ -1,7 +1,7 @@
 #include "runtime/task_graph.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 
 #include "runtime/structs.h"
@@ -184,10 +184,10 @@ class Reader {
       const TensorSlot& slot = graph_.slots[id];
       if (slot.kind == SlotKind::State && slot.root == id) graph_.states[slot.position].slot = id;
     }
-    std::set<std::string_view> names;
+    std::map<std::string, size_t, std::less<>> numbers;
     for (const StateTensor& state : graph_.states) {
       demand(state.slot != kNone, "state '", state.name, "' has no slot");
-      demand(names.insert(state.name).second, "two states have the name '", state.name, "'");
+      demand(numbers.try_emplace(state.name, numbers.size()).second, "two states have the name '", state.name, "'");
     }
   }
 
@@ -484,14 +484,14 @@ TaskGraph read_task_graph(const format::Program& program) { return Reader(progra
 // ---- text -----------------------------------------------------------------------------------------------------------
 
 const char* name_of(TaskKind kind) {
-  static constexpr const char* kNames[] = {"kernel", "library", "fallback", "device", "transfer"};
+  static constexpr char kNames[][9] = {"kernel", "library", "fallback", "device", "transfer"};
   return kNames[static_cast<int>(kind)];
 }
 
 namespace {
 
 const char* operator_text(format::ExprOp op) {
-  static constexpr const char* kTexts[] = {"", "", " + ", "*", "//", "%", "min", "max", " == ", " != ", " < ", " <= "};
+  static constexpr char kTexts[][5] = {"", "", " + ", "*", "//", "%", "min", "max", " == ", " != ", " < ", " <= "};
   return kTexts[static_cast<int>(op)];
 }
 

@@ -128,14 +128,14 @@ inline double sign_of_largest(const double* x, int64_t size) {
 
 enum class SortOrder { kAscending, kDescending };
 
-// The positions of `size` numbers in sorted order. Stable.
+// The positions of `size` numbers in sorted order. Stable. By insertion: what made the numbers took size^3 steps.
 inline void sort_positions(int64_t* positions, const double* numbers, int64_t size, SortOrder order) {
   const double sign = order == SortOrder::kAscending ? 1 : -1;
-  std::iota(positions, positions + size, int64_t{0});
-  std::sort(positions, positions + size, [&](int64_t a, int64_t b) {
-    const double of_a = sign * numbers[a], of_b = sign * numbers[b];
-    return of_a < of_b || (!(of_b < of_a) && a < b);
-  });
+  for (int64_t i = 0; i < size; ++i) {
+    int64_t at = i;
+    for (; at > 0 && sign * numbers[i] < sign * numbers[positions[at - 1]]; --at) positions[at] = positions[at - 1];
+    positions[at] = i;
+  }
 }
 
 }  // namespace tenon

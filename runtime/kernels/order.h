@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -17,67 +18,59 @@ namespace tenon {
 template <class Bits>
 inline constexpr Bits kSignOf = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
 
-// Both zeros have one key. All NaNs have one key, the largest.
-template <class Bits, Bits kInfinity>
+// Dtypes of one size share code: a `limit` says what makes them different.
+
+// The limit is infinity. Both zeros have one key. All NaNs have one key, the largest.
+template <class Bits>
 struct FloatElement {
   using Storage = Bits;
   using Key = Bits;
   static constexpr Bits kSign = kSignOf<Bits>, kNan = std::numeric_limits<Bits>::max();
 
-  static Key key(Storage x) {
+  static Key key(Storage x, Bits limit) {
     const Bits magnitude = x & static_cast<Bits>(~kSign);
     const Bits ordered = (x & kSign) && magnitude != 0 ? static_cast<Bits>(~x) : static_cast<Bits>(x | kSign);
-    return magnitude > kInfinity ? kNan : ordered;
+    return magnitude > limit ? kNan : ordered;
   }
   static bool is_nan(Key key) { return key == kNan; }
   static bool is_shared(Key key) { return key == kSign || key == kNan; }  // different elements may have this key
-  static Storage element(Key key) { return key & kSign ? key ^ kSign : static_cast<Bits>(~key); }
+  static Storage element(Key key, Bits) { return key & kSign ? key ^ kSign : static_cast<Bits>(~key); }
 };
 
+// The limit is the sign of signed integers, or 0.
 template <class Bits>
-struct SignedElement {
+struct IntegerElement {
   using Storage = Bits;
   using Key = Bits;
-  static Key key(Storage x) { return x ^ kSignOf<Bits>; }
+  static Key key(Storage x, Bits limit) { return x ^ limit; }
   static bool is_nan(Key) { return false; }
   static bool is_shared(Key) { return false; }
-  static Storage element(Key key) { return key ^ kSignOf<Bits>; }
+  static Storage element(Key key, Bits limit) { return key ^ limit; }
 };
 
-struct UnsignedElement {
-  using Storage = uint8_t;
-  using Key = uint8_t;
-  static Key key(Storage x) { return x; }
-  static bool is_nan(Key) { return false; }
-  static bool is_shared(Key) { return false; }
-  static Storage element(Key key) { return key; }
-};
-
-// Calls body with a value of the element's class.
+// Calls body with a value of the element's class, and the limit.
 template <class Body>
 auto with_element(tenon_dtype dtype, Body body) {
   switch (dtype) {
     case TENON_F64:
-      return body(FloatElement<uint64_t, 0x7FF0000000000000>());
+      return body(FloatElement<uint64_t>(), 0x7FF0000000000000);
     case TENON_F32:
-      return body(FloatElement<uint32_t, 0x7F800000>());
+      return body(FloatElement<uint32_t>(), 0x7F800000);
     case TENON_F16:
-      return body(FloatElement<uint16_t, 0x7C00>());
     case TENON_BF16:
-      return body(FloatElement<uint16_t, 0x7F80>());
+      return body(FloatElement<uint16_t>(), dtype == TENON_F16 ? 0x7C00 : 0x7F80);
     case TENON_I64:
-      return body(SignedElement<uint64_t>());
+      return body(IntegerElement<uint64_t>(), kSignOf<uint64_t>);
     case TENON_I32:
-      return body(SignedElement<uint32_t>());
+      return body(IntegerElement<uint32_t>(), kSignOf<uint32_t>);
     case TENON_I16:
-      return body(SignedElement<uint16_t>());
+      return body(IntegerElement<uint16_t>(), kSignOf<uint16_t>);
     case TENON_I8:
-      return body(SignedElement<uint8_t>());
     case TENON_U8:
     case TENON_BOOL:
       break;
   }
-  return body(UnsignedElement());
+  return body(IntegerElement<uint8_t>(), dtype == TENON_I8 ? kSignOf<uint8_t> : 0);
 }
 
 // ---- entries --------------------------------------------------------------------------------------------------------
@@ -108,6 +101,10 @@ struct WideEntry {
   }
 };
 
+// One function, which the runtime's own lists use as well.
+void sort_entries(WideEntry* begin, WideEntry* end);
+void sort_entries(NarrowEntry* begin, NarrowEntry* end);
+
 template <class Entry, class Element>
 inline constexpr bool kHoldsKey = sizeof(typename Element::Key) <= Entry::kKeyBytes;
 
@@ -118,6 +115,7 @@ struct LinePlace {
   const void* first;
   int64_t stride;
   bool downward;
+  uint64_t limit;
   int shift = 0;  // entries omit this many low bits of the key
 };
 
@@ -141,13 +139,15 @@ struct Line : LinePlace {
 
   Storage at(int64_t position) const { return static_cast<const Storage*>(first)[position * stride]; }
   Key flip() const { return downward ? std::numeric_limits<Key>::max() : Key{0}; }
-  Key key(int64_t position) const { return static_cast<Key>(Element::key(at(position)) ^ flip()); }
+  Key key(int64_t position) const {
+    return static_cast<Key>(Element::key(at(position), static_cast<Key>(limit)) ^ flip());
+  }
 
   template <class Entry>
   Storage element(const Entry& entry) const {
     if (Entry::kKeyBytes < sizeof(Key)) return at(entry.position());
     const auto key = static_cast<Key>(static_cast<Key>(entry.key()) ^ flip());
-    return Element::is_shared(key) ? at(entry.position()) : Element::element(key);
+    return Element::is_shared(key) ? at(entry.position()) : Element::element(key, static_cast<Key>(limit));
   }
 };
 
@@ -157,11 +157,18 @@ template <class Entry>
 struct LineFunctions {
   int64_t element_bytes;
   size_t key_bytes;  // of an entry
-  void (*load)(const LinePlace& line, int64_t begin, int64_t end, Entry* to);
-  void (*store)(const LinePlace& line, const OutputPlace& out, const Entry* entries, int64_t begin, int64_t end);
+  void (*load_entries)(const LinePlace& line, int64_t begin, int64_t end, Entry* to);
+  void (*store_entries)(const LinePlace& line, const OutputPlace& out, const Entry* entries, int64_t begin,
+                        int64_t end);
+  const LineFunctions<NarrowEntry>*
+      narrow;  // of wide entries whose keys are narrow: they have no functions of their own
 
-  LinePlace input(const void* x, const tenon_lines& lines, int64_t number, bool downward) const {
-    return {static_cast<const std::byte*>(x) + first_of_line(lines, number) * element_bytes, lines.inner, downward};
+  void load(const LinePlace& line, int64_t begin, int64_t end, Entry* to) const;
+  void store(const LinePlace& line, const OutputPlace& out, const Entry* entries, int64_t begin, int64_t end) const;
+
+  LinePlace input(const void* x, const tenon_lines& lines, int64_t number, bool downward, uint64_t limit) const {
+    const void* const first = static_cast<const std::byte*>(x) + first_of_line(lines, number) * element_bytes;
+    return {first, lines.inner, downward, limit};
   }
   OutputPlace output(void* values, int64_t* indices, const tenon_lines& lines, int64_t number) const {
     const int64_t first = first_of_line(lines, number);
@@ -169,6 +176,53 @@ struct LineFunctions {
     return {at, indices + first, lines.inner};
   }
 };
+
+// ---- lines of more than 2^32 elements whose keys are narrow: rare, so it is the same code for all ----
+
+[[gnu::noinline]] inline void load_long_line(const LineFunctions<NarrowEntry>& functions, LinePlace line, int64_t begin,
+                                             int64_t end, WideEntry* to) {
+  constexpr int64_t kBlock = 64;
+  NarrowEntry block[kBlock];
+  const auto* const first = static_cast<const std::byte*>(line.first);
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at);
+    line.first = first + at * line.stride * functions.element_bytes;
+    functions.load_entries(line, 0, count, block);
+    for (int64_t i = 0; i < count; ++i) *to++ = WideEntry::make(block[i].key(), at + i);
+  }
+}
+
+[[gnu::noinline]] inline void store_long_line(int64_t element_bytes, const LinePlace& line, const OutputPlace& out,
+                                              const WideEntry* entries, int64_t begin, int64_t end) {
+  const auto* const from = static_cast<const std::byte*>(line.first);
+  auto* const to = static_cast<std::byte*>(out.values);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t position = entries[i].position();
+    out.indices[i * out.stride] = position;
+    if (to)
+      std::memcpy(to + i * out.stride * element_bytes, from + position * line.stride * element_bytes,
+                  static_cast<size_t>(element_bytes));
+  }
+}
+
+template <class Entry>
+void LineFunctions<Entry>::load(const LinePlace& line, int64_t begin, int64_t end, Entry* to) const {
+  if constexpr (std::is_same_v<Entry, WideEntry>) {
+    if (narrow) return load_long_line(*narrow, line, begin, end, to);
+  }
+  load_entries(line, begin, end, to);
+}
+
+template <class Entry>
+void LineFunctions<Entry>::store(const LinePlace& line, const OutputPlace& out, const Entry* entries, int64_t begin,
+                                 int64_t end) const {
+  if constexpr (std::is_same_v<Entry, WideEntry>) {
+    if (narrow) return store_long_line(element_bytes, line, out, entries, begin, end);
+  }
+  store_entries(line, out, entries, begin, end);
+}
+
+// ---- all other lines ----
 
 template <class Element, class Entry>
 void load_entries(const LinePlace& place, int64_t begin, int64_t end, Entry* to) {
@@ -186,8 +240,13 @@ void store_entries(const LinePlace& place, const OutputPlace& out, const Entry* 
 }
 
 template <class Element, class Entry>
-inline constexpr LineFunctions<Entry> kLineFunctions = {sizeof(typename Element::Storage),
-                                                        std::min(sizeof(typename Element::Key), Entry::kKeyBytes),
-                                                        load_entries<Element, Entry>, store_entries<Element, Entry>};
+inline constexpr LineFunctions<Entry> kLineFunctions = {
+    sizeof(typename Element::Storage), std::min(sizeof(typename Element::Key), Entry::kKeyBytes),
+    load_entries<Element, Entry>, store_entries<Element, Entry>, nullptr};
+template <class Element>
+  requires kHoldsKey<NarrowEntry, Element>
+inline constexpr LineFunctions<WideEntry> kLineFunctions<Element, WideEntry> = {
+    sizeof(typename Element::Storage), sizeof(typename Element::Key), nullptr, nullptr,
+    &kLineFunctions<Element, NarrowEntry>};
 
 }  // namespace tenon

@@ -56,8 +56,8 @@ struct Key {
 using MakeWords = void(uint64_t seed, uint64_t block, uint32_t* words);
 
 #ifdef __x86_64__
-// Without lanes of 64 bits that are worth it.
-void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) {
+// Without lanes of 64 bits that are worth it. Cold: few CPUs of today are that old.
+[[gnu::cold]] void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) {
   const auto halves = [](uint64_t x) { return std::array{static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)}; };
   for (uint32_t* const end = words + kBatch; words != end; words += kWordsPerBlock, ++block) {
     const PhiloxKey counter = halves(block);

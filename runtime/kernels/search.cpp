@@ -12,15 +12,21 @@ constexpr uint64_t kNan = ~uint64_t{0};
 
 // The key of an element; NaN has one of its own.
 template <class Element>
-uint64_t key_at(const void* elements, int64_t position) {
-  const auto key = Element::key(static_cast<const typename Element::Storage*>(elements)[position]);
+uint64_t key_at(const void* elements, int64_t position, uint64_t limit) {
+  using Key = typename Element::Key;
+  const Key key =
+      Element::key(static_cast<const typename Element::Storage*>(elements)[position], static_cast<Key>(limit));
   return Element::is_nan(key) ? kNan : key;
 }
 
-using KeyAt = uint64_t (*)(const void* elements, int64_t position);
+struct KeyAt {
+  uint64_t (*of_element)(const void* elements, int64_t position, uint64_t limit);
+  uint64_t limit;
+  uint64_t operator()(const void* elements, int64_t position) const { return of_element(elements, position, limit); }
+};
 
 // Halves the line from `first` on. NaN in it counts as smaller than all else, as in PyTorch.
-int64_t place_in(KeyAt key_at, const void* lines, int64_t first, int64_t length, uint64_t value, bool right) {
+int64_t place_in(const KeyAt& key_at, const void* lines, int64_t first, int64_t length, uint64_t value, bool right) {
   if (value == kNan) return length;
   int64_t begin = 0, end = length;
   while (begin < end) {
@@ -50,8 +56,8 @@ void for_each_integer(tenon_dtype dtype, int64_t size, const void* x, Body body)
 
 void tenon_searchsorted(const tenon_services* services, tenon_dtype dtype, tenon_searches searches, int right,
                         const void* sequence, const void* values, int64_t* places) {
-  const tenon::KeyAt key_at =
-      tenon::with_element(dtype, [](auto element) -> tenon::KeyAt { return tenon::key_at<decltype(element)>; });
+  const tenon::KeyAt key_at = tenon::with_element(
+      dtype, [](auto element, uint64_t limit) -> tenon::KeyAt { return {tenon::key_at<decltype(element)>, limit}; });
   const int64_t size = searches.lines * searches.values;
   tenon::in_parallel(services, 0, size, 8 * size, [&](int64_t begin, int64_t end) -> int64_t {
     for (int64_t i = begin; i < end; ++i) {

@@ -128,7 +128,7 @@ bool settle_runs(const LongKeyFunctions& keys, LinePlace line, NarrowEntry* begi
       const int64_t position = from[i].position();
       keys.whole.load(line, position, position + 1, whole + i);
     }
-    std::sort(whole, whole + count);
+    sort_entries(whole, whole + count);
     for (int64_t i = 0; i < count; ++i) from[i] = NarrowEntry::make(from[i].key(), whole[i].position());
   }
   return true;
@@ -159,7 +159,7 @@ class LineSorter {
     Entry *entries = scratch_.get(), *other = entries + length_;
     for_each_part([&](Part& part) { functions_.load(line_, part.begin, part.end, entries + part.begin); });
     if (length_ <= kShortLine) {
-      std::sort(entries, entries + length_);
+      sort_entries(entries, entries + length_);
       return entries;
     }
     if (parts_.size() == 1) return radix_sort(functions_.key_bytes, entries, other, length_);
@@ -234,13 +234,14 @@ struct Functions {
   const LineFunctions<NarrowEntry>& narrow;
   const LineFunctions<WideEntry>& wide;
   const LongKeyFunctions* long_keys;  // null where a narrow entry holds the key
+  uint64_t limit;
 };
 
 template <class Element>
-Functions functions_of() {
+Functions functions_of(uint64_t limit) {
   const LongKeyFunctions* long_keys = nullptr;
   if constexpr (!kHoldsKey<NarrowEntry, Element>) long_keys = &kLongKeyFunctions<Element>;
-  return {kLineFunctions<Element, NarrowEntry>, kLineFunctions<Element, WideEntry>, long_keys};
+  return {kLineFunctions<Element, NarrowEntry>, kLineFunctions<Element, WideEntry>, long_keys, limit};
 }
 
 bool is_shared(const tenon_lines& lines, int64_t threads) {
@@ -292,7 +293,7 @@ class Sorter {
   }
 
   int64_t sort_narrow(int64_t number, std::span<Part> parts, bool* done) const {
-    const LinePlace line = functions_.narrow.input(x_, lines_, number, descending_);
+    const LinePlace line = functions_.narrow.input(x_, lines_, number, descending_, functions_.limit);
     LineSorter<NarrowEntry> sorter(services_, functions_.narrow, line, lines_.length, parts);
     if (!sorter.has_memory()) return kTenonOutOfMemory;
     const NarrowEntry* const entries = functions_.long_keys ? sorter.sorted_by(*functions_.long_keys) : sorter.sorted();
@@ -302,7 +303,7 @@ class Sorter {
   }
 
   int64_t sort_wide(int64_t number, std::span<Part> parts) const {
-    const LinePlace line = functions_.wide.input(x_, lines_, number, descending_);
+    const LinePlace line = functions_.wide.input(x_, lines_, number, descending_, functions_.limit);
     LineSorter<WideEntry> sorter(services_, functions_.wide, line, lines_.length, parts);
     if (!sorter.has_memory()) return kTenonOutOfMemory;
     sorter.store(functions_.wide.output(values_, indices_, lines_, number), sorter.sorted());
@@ -319,12 +320,16 @@ class Sorter {
 };
 
 }  // namespace
+
+void sort_entries(WideEntry* begin, WideEntry* end) { std::sort(begin, end); }
+void sort_entries(NarrowEntry* begin, NarrowEntry* end) { std::sort(begin, end); }
+
 }  // namespace tenon
 
 int64_t tenon_sort(const tenon_services* services, tenon_dtype dtype, tenon_lines lines, int descending, const void* x,
                    void* values, int64_t* indices) {
-  const tenon::Functions functions =
-      tenon::with_element(dtype, [](auto element) { return tenon::functions_of<decltype(element)>(); });
+  const tenon::Functions functions = tenon::with_element(
+      dtype, [](auto element, uint64_t limit) { return tenon::functions_of<decltype(element)>(limit); });
   return tenon::Sorter(services, functions, lines, descending != 0, x, values, indices).run();
 }
 

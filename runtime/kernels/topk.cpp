@@ -52,6 +52,7 @@ int64_t read_block_of_long_line(const LineFunctions<WideEntry>& functions, const
 template <class Entry>
 struct Functions {
   const LineFunctions<Entry>& line;
+  uint64_t limit;
   int64_t (*read_block_of)(const LinePlace& line, int64_t at, int64_t end, const Entry* last, Entry* kept,
                            int64_t count);  // null: of a long line
 
@@ -79,12 +80,12 @@ struct Functions {
 };
 
 template <class Element, class Entry>
-Functions<Entry> functions_of() {
+Functions<Entry> functions_of(uint64_t limit) {
   constexpr bool kIsLongLine = std::is_same_v<Entry, WideEntry> && kHoldsKey<NarrowEntry, Element>;
   if constexpr (kIsLongLine)
-    return {kLineFunctions<Element, Entry>, nullptr};
+    return {kLineFunctions<Element, Entry>, limit, nullptr};
   else
-    return {kLineFunctions<Element, Entry>, read_block<Element, Entry>};
+    return {kLineFunctions<Element, Entry>, limit, read_block<Element, Entry>};
 }
 
 // What is asked: the entries [first, k) of each sorted line.
@@ -128,10 +129,10 @@ class Selector : Selection {
   }
 
  private:
-  LinePlace input(int64_t number) const { return functions_.line.input(x, lines, number, largest); }
+  LinePlace input(int64_t number) const { return functions_.line.input(x, lines, number, largest, functions_.limit); }
 
   void write(int64_t number, const LinePlace& line, Entry* kept, int64_t count) const {
-    if (first == 0) std::sort(kept, kept + count);  // else one is wanted, and it is the last
+    if (first == 0) sort_entries(kept, kept + count);  // else one is wanted, and it is the last
     const tenon_lines of_output = {lines.outer, k - first, lines.inner};
     functions_.line.store(line, functions_.line.output(values, indices, of_output, number), kept + first, 0, k - first);
   }
@@ -165,14 +166,14 @@ class Selector : Selection {
 };
 
 int64_t select_lines(tenon_dtype dtype, const Selection& selection) {
-  return with_element(dtype, [&](auto element) {
+  return with_element(dtype, [&](auto element, uint64_t limit) {
     using Element = decltype(element);
     if constexpr (kHoldsKey<NarrowEntry, Element>) {
       if (selection.lines.length <= NarrowEntry::kLongestLine) {
-        return Selector(selection, functions_of<Element, NarrowEntry>()).run();
+        return Selector(selection, functions_of<Element, NarrowEntry>(limit)).run();
       }
     }
-    return Selector(selection, functions_of<Element, WideEntry>()).run();
+    return Selector(selection, functions_of<Element, WideEntry>(limit)).run();
   });
 }
 

@@ -434,14 +434,6 @@ class Worker {
   }
 
   template <class T>
-  static void apply_op(const SizedStep& step, const Operands<T>& x, T* out, int64_t out_step, int64_t count) {
-    if constexpr (std::is_same_v<T, double>)
-      step.op->real(x, out, out_step, count);
-    else
-      step.op->integer(x, out, out_step, count);
-  }
-
-  template <class T>
   void compute(const SizedStep& step, int64_t begin, int64_t count) {
     Operands<T> x = {};
     for (size_t i = 0; i < step.sources.size(); ++i) {
@@ -453,7 +445,7 @@ class Worker {
       if (step.op->kind == ScalarKind::kDivides) check_divisors(step, x, count);
     }
     T* const result = room<T>(3);
-    apply_op(step, x, result, 1, count);
+    step.op->run(x, result, 1, count);
     store(dtype_of_out(step), out_places(step, begin, count), count, Values<T>{result, 1});
   }
 
@@ -496,7 +488,7 @@ class Worker {
     const Values<T> x = values<T>(step.sources[0], begin, count, 0);
     load(dtype, out, into_one ? 1 : count, total);
     const int64_t total_step = into_one ? 0 : 1;
-    apply_op<T>(step, {{total, x.data, nullptr}, {total_step, x.step, 0}}, total, total_step, count);
+    step.op->run(Operands<T>{{total, x.data, nullptr}, {total_step, x.step, 0}}, total, total_step, count);
     store(dtype, out, into_one ? 1 : count, Values<T>{total, 1});
   }
 
@@ -511,7 +503,7 @@ class Worker {
     T* const totals = room<T>(1);  // the total before the first element, then after each
     const Values<T> x = values<T>(step.sources[0], begin, count, 0);
     load(dtype, carry, 1, totals);
-    apply_op<T>(step, {{totals, x.data, nullptr}, {1, x.step, 0}}, totals + 1, 1, count);
+    step.op->run(Operands<T>{{totals, x.data, nullptr}, {1, x.step, 0}}, totals + 1, 1, count);
     store(dtype, carry, 1, Values<T>{totals + count, 1});
     store(dtype_of_out(step), out_places(step, begin, count), count, Values<T>{totals + 1, 1});
   }

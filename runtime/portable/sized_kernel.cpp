@@ -269,7 +269,7 @@ class Sizer {
   // later, and only at the same position: each iteration has an element of its own, or the element becomes a row.
   bool may_run_in_strips(const Range& range) {
     const std::span<SizedStep> steps = std::span(kernel_.steps).subspan(range.first(), range.count());
-    std::map<uint32_t, size_t> writers;  // by buffer
+    std::map<size_t, size_t> writers;  // by buffer
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!writers.emplace(steps[i].out, i).second) return false;
       if (steps[i].carry != kNone && !writers.emplace(steps[i].carry, i).second) return false;

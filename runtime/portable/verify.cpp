@@ -210,14 +210,15 @@ class Verifier {
   const ScalarOp& op_of(const Step& step, bool real) const {
     check_index(step.op(), tables_.ops.size(), "op");
     const ScalarOp& op = *tables_.ops[step.op()];
-    if (real ? !op.real : !op.integer) refuse("op ", op.name, " has no meaning for ", real ? "floats" : "integers");
+    if (real ? !op.is_real : !op.is_integer)
+      refuse("op ", op.name, " has no meaning for ", real ? "floats" : "integers");
     return op;
   }
 
   void check_compute(const Step& step, std::span<const Source> sources) const {
     const bool real = is_float(dtype_of(sources.back().dtype()));
     const ScalarOp& op = op_of(step, real);
-    if (sources.size() != static_cast<size_t>(op.arity)) {
+    if (sources.size() != op.arity) {
       refuse("op ", op.name, " takes ", op.arity, " operands, not ", sources.size());
     }
     for (const Source& source : sources) {

@@ -42,7 +42,7 @@ bool same(int64_t a, int64_t b) { return a == b; }
 
 // Every combination of numbers, by the record and by the table.
 template <class T, class Record>
-void expect_agrees(const Record& record, runtime::Lanes<T> lanes, size_t arity, const std::vector<T>& numbers,
+void expect_agrees(const Record& record, const runtime::ScalarOp& op, size_t arity, const std::vector<T>& numbers,
                    bool divides) {
   const size_t count = numbers.size();
   const size_t cases = arity == 1 ? count : count * count * (arity == 3 ? 2 : 1);
@@ -50,7 +50,7 @@ void expect_agrees(const Record& record, runtime::Lanes<T> lanes, size_t arity, 
     const T x[] = {numbers[i % count], numbers[i / count % count], numbers[i / count / count + 1]};
     if (divides && x[1] == 0) continue;
     T got;
-    lanes({{x, x + 1, x + 2}, {0, 0, 0}}, &got, 1, 1);
+    op.run(runtime::Operands<T>{{x, x + 1, x + 2}, {0, 0, 0}}, &got, 1, 1);
     const T wanted = record(x);
     ASSERT_TRUE(same(got, wanted)) << "of " << x[0] << ", " << x[1] << ", " << x[2] << ": " << got << ", not "
                                    << wanted;
@@ -66,13 +66,13 @@ TEST(ScalarTable, DoesWhatTheRecordsSay) {
     const runtime::ScalarOp* entry = runtime::find_scalar_op(op->name);
     ASSERT_NE(entry, nullptr);
     const size_t arity = op->operands.get().size();
-    EXPECT_EQ(static_cast<size_t>(entry->arity), arity);
-    EXPECT_EQ(entry->real != nullptr, static_cast<bool>(record->real));
-    EXPECT_EQ(entry->integer != nullptr, static_cast<bool>(record->integer));
+    EXPECT_EQ(size_t{entry->arity}, arity);
+    EXPECT_EQ(entry->is_real, static_cast<bool>(record->real));
+    EXPECT_EQ(entry->is_integer, static_cast<bool>(record->integer));
     const bool divides = divides_integers(*op, DType::kI64);
     EXPECT_EQ(entry->kind == runtime::ScalarKind::kDivides, divides);
-    if (entry->real) expect_agrees(record->real, entry->real, arity, reals(), false);
-    if (entry->integer) expect_agrees(record->integer, entry->integer, arity, integers(), divides);
+    if (entry->is_real) expect_agrees(record->real, *entry, arity, reals(), false);
+    if (entry->is_integer) expect_agrees(record->integer, *entry, arity, integers(), divides);
     ++seen;
   }
   EXPECT_GT(seen, 60u);
@@ -82,10 +82,10 @@ TEST(ScalarTable, DoesWhatTheRecordsSay) {
 TEST(ScalarTable, FoldsAndStrides) {
   const double x[] = {1, 2, 3, 4};
   double total = 10, sums[] = {10, 20};
-  const runtime::Lanes<double> add = runtime::find_scalar_op("add")->real;
-  add({{&total, x, nullptr}, {0, 1, 0}}, &total, 0, 4);
+  const runtime::ScalarOp& add = *runtime::find_scalar_op("add");
+  add.run({{&total, x, nullptr}, {0, 1, 0}}, &total, 0, 4);
   EXPECT_EQ(total, 20);
-  add({{sums, x, nullptr}, {1, 2, 0}}, sums, 1, 2);
+  add.run({{sums, x, nullptr}, {1, 2, 0}}, sums, 1, 2);
   EXPECT_EQ(sums[0], 11);
   EXPECT_EQ(sums[1], 23);
 }

@@ -14,7 +14,7 @@ LIBRARY = BUILD / "lib/libtenon_runtime.so"
 MODEL = ROOT / "tests/golden/1.0/mlp.tenon"
 SYMBOLIC = ROOT / "tests/golden/1.0/symbolic.tenon"
 LIBRARY_MODEL = ROOT / "tests/golden/1.0/library.tenon"
-MOST_BYTES = 420_000
+MOST_BYTES = 400_000
 
 
 def output(*command, **options):
