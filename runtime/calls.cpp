@@ -7,6 +7,7 @@
 #include "runtime/allocator.h"
 #include "runtime/checked.h"
 #include "runtime/error.h"
+#include "runtime/shared.h"
 
 namespace tenon::runtime {
 namespace {
@@ -42,7 +43,7 @@ struct RunningCall : tenon_call {
       if (size < 0) return nullptr;
       bytes = checked_mul(bytes, size);
     }
-    result.owner = std::shared_ptr<void>(allocate_aligned(bytes), std::free);
+    result.owner = owned(allocate_aligned(bytes), std::free);
     return result.data = result.owner.get();
   }
 };
@@ -73,7 +74,8 @@ std::vector<HostCall> find_calls(const TaskGraph& graph, const CallFinder& finde
     if (graph.tasks[i].kind != TaskKind::Fallback) continue;
     calls[i] = finder.find(finder.self, graph.tasks[i]);
     const std::string line = text_of("\n  ", graph.tasks[i].function);
-    if (calls[i].function == nullptr && missing.find(line) == std::string::npos) missing += line;
+    const bool is_named = (missing + "\n").find(line + "\n") != std::string::npos;  // a name may begin another
+    if (calls[i].function == nullptr && !is_named) missing += line;
   }
   if (!missing.empty()) {
     fail(TENON_INVALID_ARGUMENT,

@@ -130,6 +130,22 @@ TEST_F(Calls, MissingOnesAreListedAtLoad) {
             "my.split.default");
 }
 
+TEST_F(Calls, MissingOnesAreListedByWholeNames) {
+  Graph graph("model");
+  Builder b(graph);
+  Value x = b.value(graph.add_input("x", parse_type("f32[4]").value()));
+  int64_t call = 0;
+  for (const std::string target : {"my.shift.out", "my.shift", "my.shift.out"})
+    x = b.results("external", {x}, {{"target", target}, {"call", call++}, {"types", "f32[4]"}})[0];
+  graph.set_outputs({x.ref()});
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
+  const Program program = compile_program(graph, {.fallback = fallback}).value();
+  const std::string note = "(self=%0) -> [%0]";
+  EXPECT_THAT(
+      run(artifact_bytes({&program}, {{"external.0", note}, {"external.1", note}, {"external.2", note}}).value()),
+      testing::EndsWith(":\n  my.shift.out\n  my.shift"));
+}
+
 TEST_F(Calls, AFailureEndsTheRunWithItsText) {
   tenon_register_call(
       "my.scale.default",
