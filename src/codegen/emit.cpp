@@ -288,7 +288,37 @@ int64_t Emitter::work_of(TreeRef leaf) const {
   return (is_long ? machine_.function_work : 1) * (is_vector ? 1 : machine_.scalar_work);
 }
 
+// The loop directly inside, if both are parallel and all of its iterations are alike. Empty: there is none.
+std::optional<Compiler::Stretch> Emitter::parallel_inside(TreeRef ref) const {
+  const std::vector<TreeRef>& children = tree_.children(ref);
+  const bool is_nest = children.size() == 1 && tree_.kind(children[0]) == LoopTree::LOOP &&
+                       tree_.loop(children[0]).annotation.mark == Mark::kParallel;
+  if (!is_nest || !compiler_.fills(children[0]).empty()) return {};
+  std::vector<Compiler::Stretch> parts = compiler_.stretches(children[0], *scope_);
+  const bool is_plain =
+      parts.size() == 1 && parts[0].begin.is_constant(0) && !depends_on(parts[0].end, compiler_.counter(ref));
+  return is_plain ? std::optional(std::move(parts[0])) : std::nullopt;
+}
+
+// Two parallel loops are one, over all pairs of their iterations.
+void Emitter::parallel_pairs(TreeRef ref, const Expr& begin, const Expr& end, const Compiler::Stretch& inside) {
+  const TreeRef inner = tree_.children(ref)[0];
+  const Symbol pair("pair");
+  const Expr count = at_least_zero(inside.end), pairs = at_least_zero(end - begin) * count;
+  on_threads(ref, 0, pairs, (end - begin) * work_below(ref), [&](Value* from, Value* to) {
+    f_->loop(pair, from, to, 1, [&] {
+      Value* const outer_at = index(begin + floordiv(pair, count));
+      Value* const inner_at = index(mod(pair, count));
+      f_->with(compiler_.counter(ref), outer_at, [&] {
+        f_->with(compiler_.counter(inner), inner_at,
+                 [&] { in_scope(inside.scope, [&] { body(inner, tree_.children(inner)); }); });
+      });
+    });
+  });
+}
+
 void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
+  if (const auto inside = parallel_inside(ref)) return parallel_pairs(ref, begin, end, *inside);
   on_threads(ref, begin, end, (end - begin) * work_below(ref), [&](Value* from, Value* to) { serial(ref, from, to); });
 }
 

@@ -10,7 +10,8 @@
 //   - Vectorized fold: it has several vectors of sums, one sum per lane, and folds the lanes at the end.
 //   - Long sums: many floats are added up in blocks of a few hundred terms, in lanes, in registers or in an array.
 //     Compiler::widen_totals says whether the totals of blocks are f64.
-//   - Parallel loop: the body is a function of its own. A table passes all values to it.
+//   - Parallel loop: the body is a function of its own. A table passes all values to it. Two of them, one directly
+//     inside of the other, are one loop over the pairs of their iterations.
 //   - Nested loops over contiguous memory are one loop: the outer counters stay 0, and the innermost runs over all
 //     elements.
 #pragma once
@@ -130,6 +131,8 @@ class Emitter {
   void unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most);
   using StretchBody = std::function<void(Value* begin, Value* end)>;
   void parallel(TreeRef ref, const Expr& begin, const Expr& end);
+  std::optional<Compiler::Stretch> parallel_inside(TreeRef ref) const;
+  void parallel_pairs(TreeRef ref, const Expr& begin, const Expr& end, const Compiler::Stretch& inside);
   void parallel_vectors(TreeRef ref, const Expr& count);
   void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const StretchBody& body);
   Expr work_below(TreeRef ref) const;

@@ -364,20 +364,27 @@ class AttentionScheduler {
 
   // ---- loops ----
 
-  // Batches run on threads. If there are too few batches, blocks of queries do.
+  // Batches run on threads: those of one loop, or of all batch loops together. If there are too few, blocks of queries
+  // do, but then every thread packs all keys.
   void set_outer() {
-    for (VarRef var : a_.batch) batches_.push_back({.var = var});
-    const auto best = std::ranges::max_element(
-        batches_, {}, [&](const LoopSpec& loop) { return machine_.busy_share(size(loop.var)); });
-    around_ = batches_;
+    int64_t count = 1;
+    for (VarRef var : a_.batch) {
+      batches_.push_back({.var = var});
+      count *= size(var);
+    }
+    const auto share = [&](const LoopSpec& loop) { return machine_.busy_share(size(loop.var)); };
+    const auto best = std::ranges::max_element(batches_, {}, share);
     const bool has_blocks = is_longer(a_.query, queries_);
-    const bool by_batch =
-        best != batches_.end() && (machine_.busy_share(size(best->var)) >= kBusyEnough || !has_blocks);
-    if (by_batch) {
+    const double of_queries = has_blocks ? machine_.busy_share(divided_up(size(a_.query), queries_)) : 0;
+    const double of_one = best != batches_.end() ? share(*best) : 0, of_all = machine_.busy_share(count);
+    const bool by_batch = best != batches_.end() && std::max(of_one, of_all) >= std::min(of_queries, kBusyEnough);
+    if (by_batch && of_one < kBusyEnough && of_all > of_one) {
+      for (LoopSpec& loop : batches_) loop.annotation.mark = Mark::kParallel;
+    } else if (by_batch) {
       best->annotation.mark = Mark::kParallel;
       std::rotate(batches_.begin(), best, best + 1);
-      around_ = batches_;
     }
+    around_ = batches_;
     if (has_blocks) around_.push_back({.var = a_.query, .step = queries_});
     if (has_blocks && !by_batch) around_.back().annotation.mark = Mark::kParallel;
   }

@@ -36,6 +36,8 @@ namespace {
 
 // Up to so many nodes after the sum, each row of a block has its own copy of their code.
 constexpr size_t kMostCopied = 6;
+// What it is worth that threads work, if they share rows and not columns.
+constexpr double kSharedRows = 0.9;
 
 class ContractionScheduler {
  public:
@@ -46,7 +48,9 @@ class ContractionScheduler {
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     take_intrinsic();
     if (!intrinsic_) take_narrow_b();
-    tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine);
+    tile_ = pick_tile(lanes_, machine, [&](const RegisterTile& tile) {
+      return cost_of(tile, about(row_size()), about(ir_.var(column_).size), lanes_, machine) / busy_share(tile);
+    });
     if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
     if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
   }
@@ -125,6 +129,31 @@ class ContractionScheduler {
     return ir_.node(ref).as<Read>() && contiguous_of(ir_, ir_.node(ref).vars) == var;
   }
 
+  // ---- threads ----
+
+  // The share of time that threads work. Threads that share rows each read all of the second operand.
+  double busy_share(const RegisterTile& tile) const {
+    const auto share = [&](int64_t iterations) { return machine_.busy_share(iterations); };
+    double best = machine_.threads > 2 ? kSharedRows * share(divided_up(about(row_size()), tile.rows)) : 1;
+    best = std::max(best, share(divided_up(about(ir_.var(column_).size), tile.columns)));
+    for (const Vars& vars : {c_.batch, all_but_last(c_.columns)}) {
+      for (VarRef var : vars) best = std::max(best, share(about(ir_.var(var).size)));
+    }
+    return best;
+  }
+
+  // The loops around a block. Threads that share rows take as many blocks of them at a time as there are for each:
+  // then a thread reads the second operand once.
+  LoopSpecs around_blocks() const {
+    LoopSpecs loops = with_threads(ir_, outer(), machine_);
+    if (loops[0].var != row_ || machine_.threads <= 2) return loops;
+    const int64_t blocks = divided_up(about(row_size()), tile_.rows);
+    const LoopSpec block{.var = row_, .step = tile_.rows};
+    loops[0].step = divided_up(blocks, machine_.threads) * tile_.rows;
+    if (loops[0].step > block.step) loops.push_back(block);
+    return loops;
+  }
+
   // ---- loops ----
 
   static void append(LoopSpecs& loops, const Vars& vars) { loops = joined(std::move(loops), loops_over(vars)); }
@@ -201,7 +230,7 @@ class ContractionScheduler {
   // ---- register tiles ----
 
   void schedule_tiles() {
-    const LoopSpecs around = with_threads(ir_, outer(), machine_);
+    const LoopSpecs around = around_blocks();
     if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);

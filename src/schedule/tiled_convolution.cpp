@@ -5,8 +5,8 @@
 //
 //     for p parallel
 //       for c by 2, q by 16, q tile "interleave", c         %x_tiles[p, c, q] = view %x[...]
-//     for y parallel
-//       for m by 32, x by 32
+//     for m by 32 parallel
+//       for y, x by 32
 //         for c by 32, i, j                                 out[m, y, x] += w_tiles[m, c, i, j] * x_tiles[y + i, c, x +
 //         j]
 //           for m by 16 unroll, x by 16 unroll, m tile "amx-bf16", c by 2, x, c
@@ -386,13 +386,14 @@ class TiledConvolutionScheduler {
 
   // ---- loops ----
 
+  // A block of channels goes through all pixels: results, and residuals, are then read and written in order.
   LoopSpecs outer() const {
     LoopSpecs loops;
     for (const Axis& axis : f_.batch) loops.push_back({.var = axis.pixel});
     const LoopSpec rows{.var = f_.row, .step = block_rows_};
-    if (is_one_row_) return joined(std::move(loops), {rows});
-    if (f_.y && f_.y->pixel) loops.push_back({.var = f_.y->pixel});
     loops.push_back(rows);
+    if (is_one_row_) return loops;
+    if (f_.y && f_.y->pixel) loops.push_back({.var = f_.y->pixel});
     if (f_.x.pixel) loops.push_back({.var = f_.x.pixel, .step = block_columns()});
     return loops;
   }
@@ -495,10 +496,10 @@ class TiledConvolutionScheduler {
     const auto add = [&](const std::set<NodeRef>& refs) {
       std::ranges::copy_if(ir_.order(), std::back_inserter(order), [&](NodeRef ref) { return refs.contains(ref); });
     };
-    add(c_.makes_a);
-    order.push_back(weights_);
     add(c_.makes_b);
     order.push_back(image_);
+    add(c_.makes_a);
+    order.push_back(weights_);  // right before the blocks, with which they may share a loop
     order.insert(order.end(), core_.begin(), core_.end());
     if (row_copy_) order.push_back(row_copy_);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());

@@ -6,8 +6,10 @@
 #include <filesystem>
 
 #include "codegen/cache.h"
+#include "codegen/codegen.h"
 #include "codegen/objects.h"
 #include "loops/key.h"
+#include "runtime/thread_pool.h"
 #include "tests/loops/support_kernels.h"
 #include "tests/support/support_environment.h"
 
@@ -63,6 +65,30 @@ TEST_F(CpuBackend, ComputesWhatTheInterpreterDoes) {
   const LoopTree conv(padded_conv1d(50, 5));
   const std::vector<Tensor> signal = {numbers({50}), numbers({5})};
   EXPECT_EQ(elements(run_on("cpu", conv, signal)[0]), elements(run_on("interpreter", conv, signal)[0]));
+}
+
+// 3 * 5 iterations, which each of 2 to 16 threads take in stretches that end anywhere.
+TEST_F(CpuBackend, TwoParallelLoopsAreOneOverTheirPairs) {
+  const LoopTree tree(parse(R"(tenon loops 1
+kernel pairs {
+  var i = 3
+  var j = 5
+  var k = 30000
+  %x: f32[i, j, k] = read 0
+  %y: f32[i, j, k] = read 1
+  %z: f32[i, j, k] = add(%x, %y) for j parallel, i parallel, k vectorize
+  %o: f32[i, j, k] = write 0 (%z) for j parallel, i parallel, k vectorize
+}
+)")
+                          .value());
+  const std::vector<Tensor> inputs = {numbers({3, 5, 30000}), numbers({3, 5, 30000})};
+  const std::vector<double> wanted = elements(run_on("interpreter", tree, inputs)[0]);
+  for (int64_t threads : {1, 2, 4, 16}) {
+    const ThreadCount count(threads);
+    EXPECT_EQ(elements(run_on("cpu", tree, inputs)[0]), wanted) << threads << " threads";
+  }
+  const codegen::KernelSource source{&tree, "kernel"};
+  EXPECT_THAT(codegen::emit_llvm({&source, 1}, codegen::find_target("x86-64-v4")), HasSubstr("%pair"));
 }
 
 TEST_F(CpuBackend, ObjectsComeFromTheCache) {

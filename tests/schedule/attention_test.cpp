@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -44,6 +45,14 @@ std::string square(int64_t heads, int64_t length, int64_t features, const std::s
 }
 
 // ---- the schedule ---------------------------------------------------------------------------------------------------
+
+TEST(AttentionSchedule, ThreadsShareAllBatchesIfOneLoopHasTooFew) {
+  const Shapes shapes{"8, 12, 128, 64", "8, 12, 128, 64", "8, 12, 128, 64", "8, 12, 128, 64"};
+  const loops::IR kernel = lower(parse_graph(attention(shapes)).value()).value();
+  const auto text = [&](int64_t threads) { return default_schedule(kernel, {.threads = threads}).dump(); };
+  EXPECT_THAT(text(8), ::testing::HasSubstr("for i in 8 parallel\n  for j in 12\n"));
+  EXPECT_THAT(text(16), ::testing::HasSubstr("for i in 8 parallel\n  for j in 12 parallel\n"));
+}
 
 TEST(AttentionSchedule, HasNoArrayOfAllQueriesAndKeys) {
   for (const std::string& attrs : {"", "causal=true"}) {

@@ -6,6 +6,7 @@
 #include "loops/lower.h"
 #include "loops/schedule.h"
 #include "schedule/ahead.h"
+#include "schedule/default_schedule.h"
 #include "tests/schedule/support_schedule.h"
 
 namespace tenon {
@@ -36,6 +37,36 @@ std::string linear(std::string_view m, int64_t n, int64_t k, std::string_view re
   };
   replace("{m}", std::string(m)), replace("{n}", std::to_string(n)), replace("{k}", std::to_string(k));
   return text;
+}
+
+// 12 panels of 64 columns would leave a quarter of 8 or 16 threads without work.
+TEST(ContractionSchedule, HasAsManyPanelsAsThreadsShareEvenly) {
+  const loops::IR kernel = lower(parse_graph(R"(graph g(%x: f32[1024, 768]) {
+  %w: f32[768, 768] = parameter "w"
+  %y: f32[1024, 768] = linear(%x, %w, none)
+  return %y
+}
+)")
+                                     .value())
+                               .value();
+  const auto text = [&](int64_t threads) { return default_schedule(kernel, {.threads = threads}).dump(); };
+  EXPECT_THAT(text(4), ::testing::HasSubstr("for k in 12 by 64 parallel"));
+  EXPECT_THAT(text(8), ::testing::HasSubstr("for k in 16 by 48 parallel"));
+  EXPECT_THAT(text(16), ::testing::HasSubstr("for k in 16 by 48 parallel"));
+}
+
+// Each thread reads the second operand once, and not for each of its blocks of rows.
+TEST(ContractionSchedule, GivesThreadsThatShareRowsAllOfTheirsAtOnce) {
+  const loops::IR kernel = lower(parse_graph(R"(graph g(%x: f32[1024, 768]) {
+  %w: f32[40, 768] = parameter "w"
+  %y: f32[1024, 40] = linear(%x, %w, none)
+  return %y
+}
+)")
+                                     .value())
+                               .value();
+  const std::string text = default_schedule(kernel, {.threads = 16}).dump();
+  EXPECT_THAT(text, ::testing::ContainsRegex("for i in (15 r [0-9]+|16) by [0-9]+ parallel\n  for k in ")) << text;
 }
 
 TEST(ContractionSchedule, KeepsABlockInRegistersAndAPanelInTheCache) {
