@@ -61,10 +61,14 @@ std::optional<Emitter::Grid> Emitter::grid_loops(TreeRef ref) {
   }
   const auto loop = [&](size_t i) -> const LoopTree::Loop& { return tree_.loop(nest[i]); };
   const std::optional<TileProduct> product = product_below(nest[3]);
-  if (!product || loop(1).var != loop(3).var || loop(0).step != 1 || loop(2).step != 1) return {};
+  if (!product || loop(0).step != 1 || loop(2).step != 1 || loop(3).step != 1) return {};
   const bool is_square = loop(0).size.is_constant(kSide) && loop(2).size.is_constant(kSide);
-  if (!is_square || !loop(1).size.is_constant(kSide) || !loop(3).size.is_constant(loop(1).step)) return {};
-  const Expr& depth = ir_.var(loop(3).var).size;
+  if (!is_square || !loop(1).size.is_constant(kSide) || !loop(3).size.is_constant()) return {};
+  // Groups are of one variable, or each iteration over one is a group of another.
+  const int64_t group = loop(3).size.constant();
+  const bool is_one = loop(1).var == loop(3).var;
+  const Expr &depth = ir_.var(loop(1).var).size, &steps = ir_.var(loop(3).var).size;
+  if (loop(1).step != (is_one ? group : 1) || (!is_one && !steps.is_constant(group))) return {};
   if (!depth.is_constant() || depth.constant() % (kSide * loop(1).step) != 0) return {};
   Grid grid{.rows = nest[0], .groups = nest[1], .columns = nest[2], .steps = nest[3], .product = *product};
   const auto moves = [&](const Element& element, TreeRef by) {
@@ -135,7 +139,7 @@ bool Emitter::has_whole_rows(const Grid& grid) {
 // The same for columns.
 bool Emitter::has_whole_columns(const Grid& grid) {
   const Compiler::Allocation& memory = *spot(grid.product.b.leaf, grid.product.b.which).access.memory;
-  return ends_with(memory.dims, {kSide, tree_.loop(grid.groups).step}) || goes_on(grid.product.b);
+  return ends_with(memory.dims, {kSide, tree_.loop(grid.steps).size.constant()}) || goes_on(grid.product.b);
 }
 
 const Emitter::Grid* Emitter::grid_of(TreeRef ref) {
@@ -145,7 +149,7 @@ const Emitter::Grid* Emitter::grid_of(TreeRef ref) {
   std::optional<Grid> grid = grid_loops(ref);
   if (!grid || !is_grid_of_sums(*grid)) return nullptr;
   const auto& [sum, a, b] = grid->product;
-  const int64_t group = tree_.loop(grid->groups).step;
+  const int64_t group = tree_.loop(grid->steps).size.constant();
   const bool a_fits = moves_by(a, {{grid->groups, group}, {grid->columns, 0}, {grid->steps, 1}});
   const bool b_fits = moves_by(b, {{grid->rows, 0}, {grid->columns, group}, {grid->steps, 1}});
   const std::optional<Expr> by_group = slope(b, grid->groups);

@@ -35,7 +35,7 @@
 //   amx-bf16    bf16 * bf16 to f32, 32 of k. Treats subnormal numbers as 0.
 //   amx-int8    i8 or u8 * i8 or u8 to i32, 64 of k, in groups of 4.
 //
-// They require: %c in scratch memory, in the order of the loops (so that a tail of n or m has whole rows and columns);
+// (or a variable of 16 groups, and another of the steps of a group). They require: %c in scratch memory, in the order of the loops (so that a tail of n or m has whole rows and columns);
 // k a multiple of the tile's; at most four tiles of %c, in unrolled loops. %b is contiguous along k, then n; the groups
 // of k may lie anywhere, at equal distances, and the array must go on for the columns that a tail of n lacks.
 #pragma once

@@ -20,7 +20,8 @@
 //       j] for m, y, x                                         reads sum[m, 9 * y + x]
 //
 // If windows move by s pixels, the copy has s phases of rows and of columns: one for each remainder. If there are few
-// channels, the rows of a window count as channels.
+// channels, the rows of a window count as channels; and if windows then move by as many pixels as a group has steps, a
+// group is of taps, which are neighbours in the image already.
 #include "schedule/tiled_convolution.h"
 
 #include <algorithm>
@@ -184,9 +185,10 @@ class TiledConvolutionScheduler {
         rows_(size(f_.row)),
         channels_(size(f_.channel)) {
     if (f_.y && f_.y->taps > 1 && 2 * channels_ <= k_) merge_rows_of_window();
-    depth_ = rounded_up(channels_, k_);
-    pitch_ = f_.x.pixels + f_.x.reach();
-    is_one_row_ = f_.y && pitch_ <= m_ && work_in_one_row() * kLessOverhead < work_in_rows();
+    has_groups_of_taps_ = merged_ && f_.x.taps > 1 && f_.x.stride == group() && f_.x.dilation == 1;
+    depth_ = rounded_up(channels_, has_groups_of_taps_ ? m_ : k_);
+    pitch_ = has_groups_of_taps_ ? group() * (f_.x.pixels - 1 + groups_of_taps()) : f_.x.pixels + f_.x.reach();
+    is_one_row_ = f_.y && !has_groups_of_taps_ && pitch_ <= m_ && work_in_one_row() * kLessOverhead < work_in_rows();
   }
 
   bool is_worth() const {
@@ -219,6 +221,7 @@ class TiledConvolutionScheduler {
   double work_in_one_row() const { return static_cast<double>(columns()); }
   double work_in_rows() const { return static_cast<double>(row_columns()); }
   int64_t group() const { return k_ / m_; }
+  int64_t groups_of_taps() const { return divided_up(f_.x.taps, group()); }
 
   // The rows of the window count as channels: c + channels * i.
   void merge_rows_of_window() {
@@ -265,8 +268,8 @@ class TiledConvolutionScheduler {
       in_image(f_.y->dim);
     }
     column_ = new_var("q", pitch_);
-    if (f_.x.phases() > 1) column_phase_ = new_var("b", f_.x.phases());
-    Expr index = symbol(column_) * f_.x.stride + f_.x.offset;
+    if (!has_groups_of_taps_ && f_.x.phases() > 1) column_phase_ = new_var("b", f_.x.phases());
+    Expr index = symbol(column_) * (has_groups_of_taps_ ? 1 : f_.x.stride) + f_.x.offset;
     if (column_phase_) index += symbol(column_phase_);
     piece.index[f_.x.dim] = index;
     in_image(f_.x.dim);
@@ -288,10 +291,15 @@ class TiledConvolutionScheduler {
   }
 
   void make_weights() {
+    if (has_groups_of_taps_) {
+      tap_group_ = new_var("g", groups_of_taps());
+      step_ = new_var("s", group());
+    }
     Piece piece{.input = c_.a};
     for (VarRef var : ir_.node(c_.a).vars) {
       const bool is_merged = merged_ && var == merged_->tap;
       piece.index.push_back(is_merged           ? floordiv(symbol(depth_var_), plain_channels_)
+                            : var == f_.x.tap   ? tap_of_window()
                             : var != f_.channel ? symbol(var)
                             : merged_           ? mod(symbol(depth_var_), plain_channels_)
                                                 : symbol(depth_var_));
@@ -303,14 +311,20 @@ class TiledConvolutionScheduler {
     }
     Vars vars = {f_.row, depth_var_};
     for (VarRef tap : taps()) vars.push_back(tap);
+    if (step_) vars.push_back(step_);
     weights_ = ir_.add_view({{piece}, zero_of(ir_.node(c_.a).dtype), {}}, vars, name_like(c_.a, "_tiles"));
   }
 
-  // Folded variables but channels.
+  // The tap of the weights along a row.
+  Expr tap_of_window() const {
+    return has_groups_of_taps_ ? symbol(tap_group_) * group() + symbol(step_) : symbol(f_.x.tap);
+  }
+
+  // Folded variables but channels and steps.
   Vars taps() const {
     Vars vars;
     if (f_.y && f_.y->tap) vars.push_back(f_.y->tap);
-    if (f_.x.tap) vars.push_back(f_.x.tap);
+    if (f_.x.tap) vars.push_back(has_groups_of_taps_ ? tap_group_ : f_.x.tap);
     return vars;
   }
 
@@ -332,7 +346,7 @@ class TiledConvolutionScheduler {
       column = mod(at, pitch_);
     } else {
       if (f_.y) line = pixel(*f_.y) + shift(*f_.y);
-      column += pixel(f_.x);
+      column = has_groups_of_taps_ ? pixel(f_.x) * f_.x.stride + tap_of_window() : column + pixel(f_.x);
     }
     if (line_) piece.index.push_back(line);
     if (line_phase_) piece.index.push_back(phase(*f_.y));
@@ -351,6 +365,7 @@ class TiledConvolutionScheduler {
     }
     if (is_one_row_) kept.push_back(one_row_ = new_var("n", columns()));
     for (VarRef tap : taps()) folded.push_back(tap);
+    if (step_) folded.push_back(step_);
     Vars window, all = kept;
     std::ranges::copy_if(kept, std::back_inserter(window), [&](VarRef var) { return var != f_.row; });
     window.insert(window.end(), folded.begin(), folded.end());
@@ -402,7 +417,7 @@ class TiledConvolutionScheduler {
   VarRef pixel() const { return is_one_row_ ? one_row_ : f_.x.pixel; }
 
   LoopSpecs folded() const {
-    LoopSpecs loops = {{.var = depth_var_, .step = k_}};
+    LoopSpecs loops = {{.var = depth_var_, .step = step_ ? m_ : k_}};
     return joined(std::move(loops), loops_over(taps()));
   }
 
@@ -416,9 +431,9 @@ class TiledConvolutionScheduler {
     if (block_rows_ > m_) add(f_.row, m_, {Mark::kUnroll});
     if (is_one_row_ || block_columns() > m_) add(pixel(), m_, {Mark::kUnroll});
     add(f_.row, 1, {Mark::kTile, f_.tile->name});
-    add(depth_var_, group());
+    add(depth_var_, step_ ? 1 : group());
     add(pixel(), 1);
-    add(depth_var_, 1);
+    add(step_ ? step_ : depth_var_, 1);
     return loops;
   }
 
@@ -427,7 +442,7 @@ class TiledConvolutionScheduler {
     const bool is_shared = !f_.batch.empty() && around[0].var == f_.batch[0].pixel;
     for (const Axis& axis : f_.batch) first.push_back({.var = axis.pixel});
     if (is_shared) first[0] = around[0];
-    const LoopSpec groups{.var = depth_var_, .step = group()};
+    const LoopSpec groups{.var = depth_var_, .step = step_ ? 1 : group()};
     if (is_one_row_) loops.push_back(groups);
     for (VarRef var : {is_one_row_ ? line_phase_ : line_, is_one_row_ ? column_phase_ : line_phase_}) {
       if (var) loops.push_back({.var = var});
@@ -437,6 +452,10 @@ class TiledConvolutionScheduler {
     if (!is_one_row_ && column_phase_) loops.push_back({.var = column_phase_});
     loops = joined(std::move(first), loops);
     if (!is_shared) loops = with_threads(ir_, std::move(loops), machine_);
+    if (step_) {
+      loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      return loops;
+    }
     if (pitch_ > m_) loops.push_back({.var = column_, .step = m_});
     loops.push_back({.var = column_, .annotation = {Mark::kTile, "interleave"}});
     loops.push_back({.var = depth_var_});
@@ -448,7 +467,8 @@ class TiledConvolutionScheduler {
     loops = joined(std::move(loops), folded());
     if (block_rows_ > m_) loops.push_back({.var = f_.row, .step = m_});
     loops.push_back({.var = f_.row});
-    loops.push_back({.var = depth_var_, .annotation = {Mark::kVectorize}});
+    if (step_) loops.push_back({.var = depth_var_});
+    loops.push_back({.var = step_ ? step_ : depth_var_, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
@@ -518,9 +538,11 @@ class TiledConvolutionScheduler {
   std::optional<Axis> merged_ = {};  // the axis of these rows
   int64_t depth_ = 0;                // channels of the copies: a multiple of the tile's
   int64_t pitch_ = 0;                // columns of a row of the image's copy
+  bool has_groups_of_taps_ = false;  // Steps of a group are taps along a row.
   bool is_one_row_ = false;          // the columns are all pixels of the copy
   int64_t block_rows_ = 0;
   VarRef depth_var_, line_, line_phase_, column_, column_phase_;  // of the copy of the image
+  VarRef tap_group_, step_;                                       // of groups of taps
   VarRef one_row_;                                                // its pixels, if they are the columns
   NodeRef image_, weights_, sum_, row_copy_;
   std::vector<NodeRef> core_ = {};          // the nodes of the innermost loops
