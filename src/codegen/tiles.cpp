@@ -376,19 +376,23 @@ Value* Emitter::gathered_groups(const Element& from, const DotTile& tile, int64_
                                llvm::Constant::getNullValue(type));
 }
 
-// The packing copy of elements that do not all exist, such as those around an image: masks leave zeros for the others.
+// The packing copy of elements that do not all exist, such as those around an image: masks leave zeros, or the
+// view's other fill value, for the others.
 Emitter::Instruction Emitter::interleave_guarded(const Element& to, const Element& from, const DotTile& tile,
                                                  const View& view, int64_t steps) {
   Spot& here = spot(from.leaf, from.which);
   const Result<Expr> by_column = differentiate(here.position, compiler_.counter(tile.columns));
   const Result<Expr> by_step = differentiate(here.position, compiler_.counter(tile.steps));
-  const bool has_zeros = view.fill == zero_of(ir_.node(tree_.node(from.leaf)).dtype);
-  if (!target_.has_masks || !has_zeros || !by_column.ok() || !by_column->is_constant()) return {};
-  if (by_step.ok() && by_step->is_constant(1) && tile.depths.low == steps && have_steps_alike(here, tile)) {
+  const DType dtype = ir_.node(tree_.node(from.leaf)).dtype;
+  const bool has_zeros = view.fill == zero_of(dtype);
+  if (!target_.has_masks || !by_column.ok() || !by_column->is_constant()) return {};
+  if (has_zeros && by_step.ok() && by_step->is_constant(1) && tile.depths.low == steps &&
+      have_steps_alike(here, tile)) {
     return [=, this](int64_t) { store_groups(to, tile, gathered_groups(from, tile, by_column->constant())); };
   }
   const int64_t column = by_column->constant();
   if (column == 0 || std::abs(column) > machine_.most_strided_step) return {};
+  Value* const fill = values_.to_memory(values_.literal(dtype, view.fill, lanes_), dtype);
   return [=, this, &here](int64_t depth) {
     std::vector<Value*> rows;
     for (int64_t step = 0; step < depth; ++step) {
@@ -396,6 +400,7 @@ Emitter::Instruction Emitter::interleave_guarded(const Element& to, const Elemen
         Value* const inside = holds(guards(here));
         if (inside) guard_ = tail_ ? b_.CreateAnd(tail_, all_lanes(inside)) : all_lanes(inside);
         rows.push_back(load(here, address_in(*here.access.memory, position(here)), *by_column, nullptr));
+        if (guard_ && !has_zeros) rows.back() = b_.CreateSelect(guard_, rows.back(), fill);
         guard_ = nullptr;
       });
     }

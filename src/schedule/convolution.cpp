@@ -457,7 +457,10 @@ std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& ma
   const std::optional<IR> windows = with_narrow_windows(ir);
   const IR narrow = windows ? initial_schedule(*windows) : ir;
   if (std::optional<LoopTree> tiled = schedule_tiled_convolution(narrow, machine)) return tiled;
-  if (std::optional<std::pair<IR, Convolution>> groups = with_groups(narrow, machine)) {
+  std::optional<std::pair<IR, Convolution>> groups = with_groups(narrow, machine);
+  if (const std::optional<IR> is_unsigned = groups ? std::nullopt : with_unsigned_windows(narrow))
+    groups = with_groups(initial_schedule(*is_unsigned), machine);
+  if (groups) {
     ConvolutionScheduler scheduler(std::move(groups->first), std::move(groups->second), machine);
     if (scheduler.is_better_across(gain)) return scheduler.run();
   }

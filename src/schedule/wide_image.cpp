@@ -96,6 +96,40 @@ std::optional<IR> with_wide_image(const IR& ir) {
   return bordered ? std::optional(with_cast_before_view(*bordered, *wide_window(*bordered))) : std::nullopt;
 }
 
+std::optional<IR> with_unsigned_windows(const IR& source) {
+  const std::optional<NarrowContraction> found = find_narrow_contraction(source);
+  if (!found || source.node(found->c.a).dtype != DType::kI8 || source.node(found->c.b).dtype != DType::kI8) return {};
+  const auto* view = source.node(found->c.b).as<View>();
+  if (!view || !view->only_piece() || view->fill != zero_of(DType::kI8)) return {};
+  IR ir = source;
+  const Contraction& c = found->c;
+  const DType wide = ir.node(c.sum).dtype;
+  const auto compute = [&](std::string_view op, std::vector<NodeRef> inputs, Vars vars,
+                           std::optional<DType> dtype = {}) {
+    return ir.add_compute(op_named(op), std::move(inputs), std::move(vars), dtype);
+  };
+  Piece piece = view->pieces[0];
+  const Vars image_vars = ir.node(piece.input).vars, window_vars = ir.node(c.b).vars, kept = ir.node(c.sum).vars;
+  const NodeRef flipped = compute("bitwise_xor", {piece.input, ir.add_constant(DType::kI8, int64_t{-128})}, image_vars);
+  piece.input = compute("bitcast", {flipped}, image_vars, DType::kU8);
+  const NodeRef window = ir.add_view({{piece}, int64_t{128}, {}}, window_vars);
+  const NodeRef widened = compute("cast", {window}, window_vars, wide);
+  ir.set_input(c.product, found->casts[1], widened);
+
+  Vars channels = ir.node(c.a).vars;
+  std::erase_if(channels, [&](VarRef var) { return is_in(c.folded, var); });
+  const NodeRef weights = compute("cast", {c.a}, ir.node(c.a).vars, wide);
+  const NodeRef sums = ir.add_reduce(op_named("add"), weights, channels);
+  const NodeRef too_much = compute("mul", {sums, ir.add_constant(wide, int64_t{128})}, channels);
+  const std::vector<NodeRef> readers = ir.consumers(c.sum);
+  const NodeRef result = compute("sub", {c.sum, too_much}, kept);
+  for (NodeRef reader : readers) ir.set_input(reader, c.sum, result);
+  const std::string cast_name = ir.node(found->casts[1]).name, view_name = ir.node(c.b).name;
+  order_around(ir, {flipped, piece.input, window, widened, weights, sums, too_much, c.product, c.sum, result});
+  ir = ir.without(*ir.node_named(cast_name));
+  return ir.without(*ir.node_named(view_name));
+}
+
 std::optional<IR> with_narrow_windows(const IR& ir) {
   const std::optional<NodeRef> product = only_product(ir);
   if (!product) return {};

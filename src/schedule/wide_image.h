@@ -25,4 +25,14 @@ std::optional<loops::IR> with_wide_image(const loops::IR& ir);
 // for narrow products read them. Empty if the product of the kernel's sum reads no window of widened integers.
 std::optional<loops::IR> with_narrow_windows(const loops::IR& ir);
 
+// For instructions that multiply unsigned bytes by signed ones: windows of signed bytes become windows of unsigned ones,
+// a * b = (a + 128) * b - 128 * b. The last term is the same for all windows:
+//
+//     %u: u8[c, y, x] = bitcast(bitwise_xor(%a, -128))
+//     %v: u8[y, x, c, i, j] = view %u[c, y + i - 1, x + j - 1] where ... else 128
+//     %result: i32[m, y, x] = sub(%sum, mul(reduce add(cast(%w)), 128))
+//
+// Empty if the product of the kernel's sum reads no window of i8 and weights of i8.
+std::optional<loops::IR> with_unsigned_windows(const loops::IR& ir);
+
 }  // namespace tenon

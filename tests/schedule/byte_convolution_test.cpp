@@ -119,6 +119,21 @@ TEST(ByteConvolutionSchedule, WidensNoWindowsWithoutAnInstruction) {
   EXPECT_THAT(text, testing::HasSubstr("_border: i32[j, p, p1] = view %")) << text;
 }
 
+TEST(ByteConvolutionSchedule, MultipliesWindowsOfSignedBytesAsUnsignedOnes) {
+  const std::string text =
+      scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .dtype = "i8"}), {kByteDot}).dump();
+  EXPECT_THAT(text, ::testing::HasSubstr("tile \"dpbusd\"")) << text;
+  EXPECT_THAT(text, ::testing::HasSubstr("where p - 1 in 14 and p1 - 1 in 14 else 128")) << text;
+}
+
+TEST(ByteConvolutionSchedule, AgreesOnSignedBytes) {
+  expect_schedule_agrees(text_of({.channels = 64, .out_channels = 40, .image = {14, 14}, .dtype = "i8"}));
+  expect_schedule_agrees(text_of({.channels = 10, .out_channels = 40, .image = {9, 20}, .stride = 2, .dtype = "i8"}));
+  expect_schedule_agrees(text_of({.batch = "3", .channels = 12, .out_channels = 33, .image = {8, 8}, .dtype = "i8"}));
+  expect_schedule_agrees(text_of({.channels = 16, .out_channels = 33, .kernel = 1, .padding = 0, .dtype = "i8"}));
+  expect_schedule_agrees(text_of({.channels = 16, .out_channels = 32, .filled = 2, .dtype = "i8"}));
+}
+
 TEST(ByteConvolutionSchedule, Agrees) {
   for (int64_t kernel : {1, 3, 7}) {
     for (int64_t stride : {1, 2}) {
