@@ -168,6 +168,14 @@ export interface Node {
   inputs: string[];
 }
 
+export interface Accesses {
+  arrays: { name: string; role: "input" | "output" | "scratch"; elements: number }[];
+  /** In order; `array` is a place in `arrays`, and `position` counts elements. */
+  steps: { array: number; position: number; writes: boolean }[];
+  /** Whether these are all. */
+  isWhole: boolean;
+}
+
 export class LoopTree {
   private constructor();
   readonly roots: Ref[];
@@ -183,6 +191,8 @@ export class LoopTree {
   serialize(): string;
   static parse(text: string): LoopTree;
   readonly code: string;
+  /** The first accesses to memory of a run. */
+  accesses(limit?: number): Accesses;
 
   edit(text: string): LoopTree;
   split(ref: Ref, size: number): LoopTree;

@@ -27,8 +27,8 @@ function loaded() {
   return runtime;
 }
 
-// Kernels import the module's memory, and its functions that are called "kernel.NAME".
-function environmentOf(exports) {
+/** What kernels import: the module's memory, and its functions that are called "kernel.NAME". For kernel_server.mjs. */
+export function environmentOf(exports) {
   const env = { memory: exports.memory };
   for (const name of Object.keys(exports)) {
     if (name.startsWith("kernel.")) env[name.slice("kernel.".length)] = exports[name];
@@ -522,6 +522,16 @@ export class LoopTree {
   /** The WebAssembly of these loops, as text. */
   get code() {
     return textOf("tree_code", this.handle);
+  }
+
+  /**
+   * The first `limit` accesses to memory of a run, in order: {arrays: [{name, role, elements}], steps: [{array, position,
+   * writes}], isWhole}. Scratch of one element, which is a register, is left out.
+   */
+  accesses(limit = 4096) {
+    const { arrays, steps, isWhole } = JSON.parse(textOf("tree_accesses", this.handle, limit));
+    const step = (_, i) => ({ array: steps[3 * i], position: steps[3 * i + 1], writes: steps[3 * i + 2] === 1 });
+    return { arrays, steps: Array.from({ length: steps.length / 3 }, step), isWhole };
   }
 
   // ---- edits ----

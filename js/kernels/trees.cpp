@@ -3,6 +3,7 @@
 
 #include "backends/wasm/wasm.h"
 #include "face.h"
+#include "loops/trace.h"
 #include "schedule/default_schedule.h"
 #include "schedule/edit.h"
 
@@ -45,6 +46,19 @@ std::string json_of(const LoopTree& tree, TreeRef ref) {
                      loops::is_parallel(tree, ref));
 }
 
+std::string json_of(const loops::Trace& trace) {
+  constexpr std::string_view kRoles[] = {"input", "output", "scratch"};
+  std::string arrays, steps;
+  for (const auto& [name, role, elements] : trace.arrays) {
+    arrays += fmt::format("{}{{\"name\":{},\"role\":\"{}\",\"elements\":{}}}", arrays.empty() ? "" : ",", quoted(name),
+                          kRoles[role], elements);
+  }
+  for (const auto& [array, position, writes] : trace.steps) {
+    steps += fmt::format("{}{},{},{}", steps.empty() ? "" : ",", array, position, writes ? 1 : 0);
+  }
+  return fmt::format("{{\"arrays\":[{}],\"steps\":[{}],\"isWhole\":{}}}", arrays, steps, trace.is_whole);
+}
+
 }  // namespace
 
 // From the text of serialize().
@@ -76,6 +90,11 @@ EXPORT(tree_describe)(const LoopTree* tree) {
     for (uint32_t i = 0; i < tree->size(); ++i) refs += (i > 0 ? "," : "") + json_of(*tree, TreeRef{i});
     set_text(fmt::format("{{\"roots\":[{}],\"refs\":[{}]}}", numbers(tree->roots()), refs));
   });
+}
+
+// {arrays: [{name, role, elements}], steps: [array, position, whether it writes, ...], isWhole}: loops/trace.h.
+EXPORT(tree_accesses)(const LoopTree* tree, uint32_t limit) {
+  return guarded([&] { set_text(json_of(loops::trace(*tree, limit))); });
 }
 
 // An edit as text: schedule/edit.h.

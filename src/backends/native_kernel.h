@@ -6,6 +6,9 @@
 
 namespace tenon {
 
+// Throws the Error of a tenon_kernel that failed with these words.
+[[noreturn]] void report_error(const loops::IR& ir, const int64_t (&error)[4]);
+
 class NativeKernel : public Compiled {
  public:
   // `code` keeps the code of the function in memory. `ir` is the kernel that it was compiled from.

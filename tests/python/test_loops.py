@@ -708,7 +708,7 @@ def softmax_graph():
 def test_a_graph_becomes_a_kernel():
     ir = tl.lower(softmax_graph())
     x = torch.randn(4, 7)
-    for backend in tl.backends():
+    for backend in filter(tl.is_available, tl.backends()):
         (y,) = tl.compile(ir, backend).run([x])
         torch.testing.assert_close(y, torch.softmax(x, -1))
 

@@ -24,7 +24,8 @@ struct Row {
 };
 
 Row row_of(const Backend& backend) {
-  const std::string state = backend.is_available() ? "" : " (its hardware is missing on this machine)";
+  const std::string missing = backend.missing_hardware();
+  const std::string state = missing.empty() ? "" : fmt::format(" (this machine lacks {})", missing);
   return {backend.name(), std::string(backend.doc()) + state};
 }
 
