@@ -19,6 +19,31 @@ def test_the_file_is_a_section_of_the_module(tenon, tmp_path):
     assert size == 11 + len(model)
 
 
+def package(folder):
+    """What looks like the package of `make web`."""
+    folder.mkdir()
+    for name in ("tenon.wasm", "tenon-kernels.wasm", "kernel_server.mjs"):
+        (folder / name).write_bytes(RUNTIME)
+
+
+def test_compile_writes_such_a_module_too(tenon, tmp_path, monkeypatch):
+    (tmp_path / "g.tg").write_text(GRAPH)
+    monkeypatch.setenv("TENON_WEB", str(tmp_path / "none"))
+    done = tenon("compile", "g.tg", "-o", "g.wasm")
+    assert done.code == 1
+    assert "make web" in done.err
+    package(tmp_path / "web")
+    monkeypatch.setenv("TENON_WEB", str(tmp_path / "web"))
+    done = tenon("compile", "g.tg", "-o", "g.wasm")
+    assert (done.code, done.err) == (0, "")
+    assert "wasm32-relaxed" in done.out
+    assert (tmp_path / "g.wasm").read_bytes().startswith(RUNTIME + b"\0")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["g.tg", "g.wasm", "web"]
+    done = tenon("compile", "g.tg", "-o", "t.wasm", "--train", "--loss", "mse", "--optimizer", "sgd(lr=0.1)")
+    assert done.code == 1
+    assert "tenon web" in done.err
+
+
 def test_a_model_without_code_for_it_is_a_warning(tenon, tmp_path):
     assert tenon("compile", "g.tg", "-o", "g.tenon", files={"g.tg": GRAPH}).code == 0
     (tmp_path / "tenon.wasm").write_bytes(RUNTIME)

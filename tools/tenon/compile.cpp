@@ -25,6 +25,7 @@
 #include "support/file.h"
 #include "terminal.h"
 #include "units.h"
+#include "web_module.h"
 
 namespace tenon::cli {
 namespace {
@@ -42,6 +43,7 @@ Examples:
   tenon compile bert.pt2 -o bert.tenon
   tenon compile bert.pt2 -o bert.tenon --cpu x86-64-v3,x86-64-v4
   tenon compile bert.pt2 -o bert.tenon --cpu native,aarch64,neoverse-n1
+  tenon compile bert.pt2 -o bert.wasm                 with the runtime, for browsers and Node
   tenon compile cnn.pt2 -o cnn.tenon --train --loss cross_entropy --optimizer "adamw(lr=1e-3)"
   tenon compile bert.pt2                              what becomes of it
   tenon compile bert.pt2 --emit graph -o bert.tg      the captured graph
@@ -63,7 +65,7 @@ struct Options {
   std::string emit;        // "graph", a stage, or "all"
   std::string stop_after;  // a stage
   std::string from;        // a file with the text of a stage
-  std::string cpus = "native";
+  std::string cpus;
   int64_t threads = 0;
   bool json = false;
   TrainingRequest training;
@@ -256,6 +258,15 @@ std::vector<ProgramOptions> variants_of(const Options& options, const std::vecto
   return variants;
 }
 
+void write_levels(const std::vector<const Program*>& programs, const Notes& notes, const std::string& output) {
+  const std::string file = is_web_module(output) ? output + ".tenon" : output;
+  write_artifact(file, programs, notes).value();
+  if (file == output) return;
+  const auto written = attempt([&] { return write_web_module(file, "", output); });
+  std::filesystem::remove(file);
+  written.value();
+}
+
 void write_file_of(const Captured& captured, const Options& options) {
   require_supported(captured.model);
   const auto [whole, form] = saved_model(captured.model);
@@ -279,7 +290,7 @@ void write_file_of(const Captured& captured, const Options& options) {
     Notes notes;
     if (!captured.model.key_input.empty()) notes[kKeyNote] = captured.model.key_input;
     if (form) notes[kCallNote] = to_string(*form);
-    write_artifact(options.output, programs, notes).value();
+    write_levels(programs, notes, options.output);
   }
   report(levels, captured, options, clock.milliseconds());
 }
@@ -292,8 +303,16 @@ void check_options(const Options& options) {
   if (!options.emit.empty() && options.emit != "all" && options.emit != "graph") stage_named(options.emit);
   if (!options.stop_after.empty()) stage_named(options.stop_after);
   const bool writes = writes_model(options);
-  if (writes && !is_artifact(options.output)) {
-    fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
+  if (writes && !is_artifact(options.output) && !is_web_module(options.output)) {
+    fail(
+        "-o {}: a compiled model is called NAME.tenon, or NAME.wasm with the runtime in it; to write a stage, say "
+        "which "
+        "with --emit",
+        options.output);
+  }
+  if (writes && is_web_module(options.output)) {
+    require_web_runtime("");
+    if (options.training.train) fail("--train writes NAME.tenon; `tenon web` makes a module of it");
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
   if (writes && !options.model.devices.empty() && !options.from.empty())
@@ -350,6 +369,8 @@ Command compile_command(CLI::App& tenon) {
   app->footer(footer());
   return {app, [options, app] {
             check_training_options(*app, options->training);
+            if (options->cpus.empty())
+              options->cpus = is_web_module(options->output) ? "wasm32,wasm32-relaxed" : "native";
             compile(*options);
           }};
 }
