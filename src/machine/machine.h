@@ -49,6 +49,7 @@ struct Machine {
   // The block of a matrix product, in rows and vectors; 0: the schedule chooses. The tuner sets them.
   int64_t block_rows = 0;
   int64_t block_vectors = 0;
+  int64_t product_registers = 0;   // Registers that the block of a matrix product fills; 0: vector_registers.
   int64_t most_block_rows = 14;    // Higher blocks broadcast more than they load: measured slower.
   int64_t most_block_vectors = 4;  // Wider blocks leave too few rows to reuse their vectors.
   int64_t column_sums = 16;        // Vectors of sums over rows that stay in registers: half of 32.

@@ -48,8 +48,10 @@ class ContractionScheduler {
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     take_intrinsic();
     if (!intrinsic_) take_narrow_b();
-    tile_ = pick_tile(lanes_, machine, [&](const RegisterTile& tile) {
-      return cost_of(tile, about(row_size()), about(ir_.var(column_).size), lanes_, machine) / busy_share(tile);
+    Machine filled = machine;
+    if (machine.product_registers > 0) filled.vector_registers = machine.product_registers;
+    tile_ = pick_tile(lanes_, filled, [&](const RegisterTile& tile) {
+      return cost_of(tile, about(row_size()), about(ir_.var(column_).size), lanes_, filled) / busy_share(tile);
     });
     if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
     if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};

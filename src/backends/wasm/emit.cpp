@@ -596,6 +596,10 @@ std::string emit_wasm(const loops::LoopTree& tree, const WasmOptions& options) {
   return module.bytes(kernel, "kernel");
 }
 
-Machine wasm_machine() { return {.vector_bytes = 16, .vector_registers = 16}; }
+Machine wasm_machine() {
+  Machine machine{.vector_bytes = 16, .vector_registers = 16};
+  machine.product_registers = 32;  // as in src/codegen/target.cpp
+  return machine;
+}
 
 }  // namespace tenon
