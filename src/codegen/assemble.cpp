@@ -27,7 +27,7 @@ struct Tables {
   explicit Tables(const Target& target) : triple(target.triple) {
     std::string error;
     from = llvm::TargetRegistry::lookupTarget(target.triple, error);
-    if (from == nullptr) fail("there is no assembler for {}: {}", target.triple, error);
+    if (from == nullptr) fail("this Tenon has no assembler for {}: {}", target.triple, error);
     registers.reset(from->createMCRegInfo(target.triple));
     info.reset(from->createMCAsmInfo(*registers, target.triple, options));
     instructions.reset(from->createMCInstrInfo());

@@ -27,25 +27,13 @@ namespace {
 void start_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmParser();
-    LLVMInitializeX86AsmPrinter();
-    LLVMInitializeAArch64TargetInfo();
-    LLVMInitializeAArch64Target();
-    LLVMInitializeAArch64TargetMC();
-    LLVMInitializeAArch64AsmParser();
-    LLVMInitializeAArch64AsmPrinter();
-    LLVMInitializeWebAssemblyTargetInfo();
-    LLVMInitializeWebAssemblyTarget();
-    LLVMInitializeWebAssemblyTargetMC();
-    LLVMInitializeWebAssemblyAsmParser();
-    LLVMInitializeWebAssemblyAsmPrinter();
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
+#define TENON_LLVM_TARGET(name)       \
+  LLVMInitialize##name##TargetInfo(); \
+  LLVMInitialize##name##Target();     \
+  LLVMInitialize##name##TargetMC();   \
+  LLVMInitialize##name##AsmPrinter();
+#define TENON_LLVM_ASSEMBLER(name) LLVMInitialize##name##AsmParser();
+#include "llvm_targets.inc"  // Those that Tenon is built with: src/CMakeLists.txt.
     llvm::install_fatal_error_handler(throw_fatal);
   });
 }
@@ -53,7 +41,8 @@ void start_llvm() {
 std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
   std::string complaint;
   const llvm::Target* const backend = llvm::TargetRegistry::lookupTarget(target.triple, complaint);
-  check(backend, "LLVM has no target {}: {}", target.triple, complaint);
+  if (backend == nullptr)
+    fail("this Tenon makes no code for {}: it was built without that target of LLVM (TENON_LLVM_TARGETS)", target.name);
   return std::unique_ptr<llvm::TargetMachine>(
       backend->createTargetMachine(target.triple, target.cpu, target.features, {}, llvm::Reloc::PIC_,
                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
