@@ -4,6 +4,7 @@ import { models, tenon } from "./session.mjs";
 
 const PAGES = [
   { name: "run", title: "Run a model", load: () => import("./run.mjs") },
+  { name: "play", title: "Playground", load: () => import("./play.mjs") },
   { name: "explore", title: "Explore", load: () => import("./explore.mjs") },
   { name: "train", title: "Train", load: () => import("./train.mjs") },
 ];
@@ -22,7 +23,7 @@ function start(page) {
 }
 
 function show() {
-  const name = location.hash.slice(1);
+  const [name] = location.hash.slice(1).split("?");
   if (name === "content") return; // the link that skips the navigation
   const page = PAGES.find((each) => each.name === name) ?? PAGES[0];
   if (!sections.has(page.name)) start(page);

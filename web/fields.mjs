@@ -55,6 +55,8 @@ export function sizeFields(symbols) {
   };
 }
 
+const FEW = 20; // points of a line that are marked
+
 /** A chart of lines over the same axis: add([y, ...]) gives each line its next point. */
 export class Chart {
   constructor(label, names, format) {
@@ -112,6 +114,8 @@ export class Chart {
       const step = (width - left - 10) / Math.max(line.length - 1, 1);
       line.forEach((value, at) => Number.isFinite(value) && context.lineTo(left + at * step, y(value)));
       context.stroke();
+      context.fillStyle = colour(`c${i}`);
+      if (line.length <= FEW) line.forEach((value, at) => context.fillRect(left + at * step - 3, y(value) - 3, 6, 6));
     });
     const last = this.points.map((line, i) => `${this.names[i]} ${this.format(line.findLast(Number.isFinite) ?? 0)}`);
     this.canvas.setAttribute("aria-label", `${this.label}: ${last.join(", ")}, after ${this.points[0].length} points`);

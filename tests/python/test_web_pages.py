@@ -1,5 +1,6 @@
 """The pages of `make web-models` in a browser: clicked through by mouse and keys, wide and narrow, light and dark."""
 
+import base64
 import gzip
 import json
 import re
@@ -15,7 +16,7 @@ from tests.python.browser import Browser, find_browser, served
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build/web/site"
 GOLDEN = ROOT / "tests/golden"
-PAGES = ("run", "explore", "train")
+PAGES = ("run", "play", "explore", "train")
 
 pytestmark = [
     pytest.mark.skipif(not (SITE / "models/models.json").exists(), reason="there are no pages: say make web-models"),
@@ -42,7 +43,12 @@ def page(browser, address):
     def show(name):
         browser.open("about:blank")
         browser.open(f"{address}#{name}")
-        ready = {"run": "#model[data-result]", "explore": "#page-explore .drop", "train": "#train"}[name]
+        ready = {
+            "run": "#model[data-result]",
+            "play": "#gflops[data-gflops]",
+            "explore": "#page-explore .drop",
+            "train": "#train",
+        }[name]
         browser.wait(f"document.querySelector('{ready}')")
         return browser
 
@@ -146,6 +152,158 @@ def test_text_and_sizes_feed_a_model(page):
     page.click("#run")
     page.wait("document.querySelector('#results h4')")
     assert re.search(r"\[3|, 3", page.text("#results"))
+
+
+# ---- the playground -------------------------------------------------------------------------------------------------
+
+PLAYGROUND = ("play.mjs", "play_worker.mjs", "loop_list.mjs", "memory_picture.mjs", "kernels.mjs", "tenon-kernels.wasm")
+
+
+def loops_of(page):
+    """The lines of the tree: `for m in 256`, and marks."""
+    return page.run("[...document.querySelectorAll('#loops li')].map(e => e.innerText.replace(/\\s+/g, ' ').trim())")
+
+
+def settled(page):
+    page.wait("!document.querySelector('#page-play').hasAttribute('aria-busy')")
+    return page.text("#edits")
+
+
+def press(page, *keys):
+    for key in keys:
+        page.key(key, key if len(key) == 1 else None)
+    return settled(page)
+
+
+def write_kernel(page, source):
+    fill(page, "#kernel", source, "input")
+    page.click("#play")
+    settled(page)
+
+
+def link_of(source, edits):
+    text = json.dumps({"source": source, "edits": edits}).encode()
+    return "play?k=" + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def test_a_kernel_is_run_and_its_loops_are_shown(page):
+    page = page("play")
+    assert re.search(r"for m in 256", loops_of(page)[0])
+    assert "f32[256, 256]" in page.text("#play-facts")
+    assert float(page.run("document.querySelector('#gflops').dataset.gflops")) > 0.1
+    assert page.text("#wasm").startswith("(module")
+    assert page.run("document.querySelectorAll('#strips canvas').length") >= 3
+
+
+def test_loops_are_edited_by_keys(page):
+    page = page("play")
+    before = loops_of(page)
+    page.run("document.querySelector('#loops [tabindex=\"0\"]').focus()")
+    assert press(page, "s") == "split 0 8"
+    assert len(loops_of(page)) == len(before) + 1
+    assert press(page, "Home", "ArrowDown", "ArrowDown", "o") == "split 0 8; swap 1 2"
+    assert "#play?k=" in page.run("location.hash")
+    press(page, "End", "ArrowUp")
+    page.click("#undo")
+    assert settled(page) == "split 0 8"
+    page.click("#redo")
+    assert settled(page) == "split 0 8; swap 1 2"
+    page.click("#undo")
+    settled(page)
+    page.click("#undo")
+    assert settled(page) == "plain loops"
+    assert loops_of(page) == before
+
+
+def test_a_loop_is_dragged_onto_another(page):
+    page = page("play")
+    before = loops_of(page)
+    height = page.run("document.querySelector('#loops li').offsetHeight")
+    page.mouse("#loops li", [(60, height * 1.5), (60, height), (60, height / 2)])
+    page.wait("document.querySelector('#edits').innerText === 'swap 0 1'")
+    settled(page)
+    assert loops_of(page)[0].split(" ", 1)[1] == before[1].split(" ", 1)[1]
+    assert float(page.run("document.querySelector('#play-facts').dataset.difference")) < 1e-5
+
+
+def test_an_edit_that_is_not_possible_says_why_and_changes_nothing(page):
+    page = page("play")
+    before = loops_of(page)
+    fill(page, "#edit", "split 99 2", "input")
+    page.run("document.querySelector('#edit').focus()")
+    press(page, "Enter")
+    page.wait("document.querySelector('#play-error').innerText.includes('there is no line 99')")
+    assert loops_of(page) == before
+    assert page.text("#edits") == "plain loops"
+
+
+def test_a_schedule_makes_a_product_faster(page):
+    page = page("play")
+    speed = "Number(document.querySelector('#gflops').dataset.gflops)"
+    plain = page.run(speed)
+    page.click("#schedule")
+    assert settled(page) == "schedule"
+    page.wait(f"{speed} > {3 * plain}")
+    assert float(page.run("document.querySelector('#play-facts').dataset.difference")) < 1e-5
+    assert "f32x4" in page.text("#wasm")
+
+
+def test_the_picture_of_memory_follows_the_loops(page):
+    page = page("play")
+    fill(page, "#example", "3", "change")  # the transposition
+    page.wait("/for j/.test(document.querySelector('#loops li')?.innerText)")
+    settled(page)
+    labels = "[...document.querySelectorAll('#strips canvas')].map(e => e.getAttribute('aria-label'))"
+    assert any("by 512" in label and "reads" in label for label in page.run(labels))
+    fill(page, "#edit", "swap 0 1", "input")
+    page.run("document.querySelector('#edit').focus()")
+    press(page, "Enter")
+    page.wait("document.querySelector('#edits').innerText === 'swap 0 1'")
+    assert any("by 512" in label and "writes" in label for label in page.run(labels))
+    pixels = "e.getContext('2d').getImageData(0, 0, e.width, e.height).data.some(value => value > 0)"
+    assert page.run(f"[...document.querySelectorAll('#strips canvas')].every(e => {pixels})")
+
+
+def test_a_link_brings_the_kernel_and_its_edits(page, address):
+    page = page("play")
+    fill(page, "#edit", "split 0 16", "input")
+    page.run("document.querySelector('#edit').focus()")
+    press(page, "Enter")
+    link, loops = page.run("location.href"), loops_of(page)
+    page.open("about:blank")
+    page.open(link)
+    page.wait("document.querySelector('#gflops[data-gflops]')")
+    assert (settled(page), loops_of(page)) == ("split 0 16", loops)
+
+
+def test_a_kernel_of_somebody_else_waits_for_run(page, browser, address):
+    page("play")
+    source = "const i = new Symbol('i');\nreturn random(64).to(i).exp();\n"
+    browser.open("about:blank")
+    browser.open(f"{address}#{link_of(source, ['split 0 4'])}")
+    browser.wait("document.querySelector('#play-error')?.innerText.includes('came with the link')")
+    assert browser.run("document.querySelectorAll('#loops li').length") == 0
+    browser.click("#play")
+    browser.wait("document.querySelector('#edits').innerText === 'split 0 4'")
+    browser.open("about:blank")
+    browser.open(f"{address}#play?k=bm9uc2Vuc2U")
+    browser.wait("document.querySelector('#play-error')?.innerText.includes('The link is damaged')")
+
+
+def test_mistakes_in_a_kernel_are_messages(page):
+    page = page("play")
+    for source, message in [
+        ("return new Tensor([1, 2]).add(new Symbol('x'))", "is no operand"),
+        ("return 3", "must return a Tensor"),
+        ("const = 3", "SyntaxError"),
+        ("return missing", "missing is not defined"),
+        ("for (;;);", "ran for more than 10 s"),
+    ]:
+        write_kernel(page, source)
+        assert message in page.text("#play-error"), page.text("#play-error")
+    write_kernel(page, "const i = new Symbol('i');\nreturn random(9).to(i).sum(i);")
+    assert page.text("#play-error") == ""
+    assert "f32[]" in page.text("#play-facts")
 
 
 # ---- explore --------------------------------------------------------------------------------------------------------
@@ -324,7 +482,8 @@ def test_pages_fit_a_phone(page, name):
 FIELDS = {"textbox", "searchbox", "spinbutton", "slider", "checkbox", "combobox"}
 ROLES = {"button", "link", "application", "meter", *FIELDS}
 FOCUSED = "(e => e === document.body ? null : e.outerHTML)(document.activeElement)"
-USABLE = """[...document.querySelectorAll('main section:not([hidden]) :is(button, input, canvas[tabindex])')]
+USABLE = """[...document.querySelector('main > section:not([hidden])')
+  .querySelectorAll('button:not(:disabled), input, canvas[tabindex]')]
   .filter((each) => each.checkVisibility() && !each.closest('#tasks')).map((each) => each.outerHTML)"""
 
 
@@ -377,7 +536,7 @@ def test_the_site_is_small_and_names_no_other():
     for each in files:
         if each.suffix in (".html", ".css", ".mjs"):
             assert not re.search(r"https?://|//cdn", each.read_text()), each
-    later = ("tenon-inspect.wasm", "tenon-threads.wasm", "thread.mjs", "explore.mjs", "train.mjs")
+    later = {"tenon-inspect.wasm", "tenon-threads.wasm", "thread.mjs", "explore.mjs", "train.mjs", *PLAYGROUND}
     first = [each for each in files if each.name not in later]
     weight = sum(len(gzip.compress(each.read_bytes())) for each in first)
     assert weight < 235_000, f"{weight} bytes, compressed"
