@@ -225,7 +225,9 @@ void bind_loops(nb::module_& module) {
       .def("__repr__", [](const IR& self) {
         return fmt::format("<tenon.loops.IR {}: {} nodes>", self.name(), self.nodes().size());
       });
-  module.def("initial_schedule", loops::initial_schedule, nb::arg("ir"), "Loops and an order of nodes to start from.");
+  module.def(
+      "initial_schedule", [](loops::IR ir) { return loops::initial_schedule(std::move(ir)); }, nb::arg("ir"),
+      "Loops and an order of nodes to start from.");
 }
 
 }  // namespace tenon::python
