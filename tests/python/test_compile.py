@@ -54,6 +54,12 @@ def test_a_function():
     check(lambda x, y: torch.sin(x) + y, torch.randn(3), torch.randn(3))
 
 
+def test_a_function_where_pytorch_takes_no_anchors(monkeypatch):
+    monkeypatch.delattr(fx.proxy, "_register_stack_trace_anchor", raising=False)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(tenon.compile(torch.exp, (x,))(x), x.exp())
+
+
 def test_a_graph_module_of_aten_calls():
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -57,6 +57,8 @@ def capture():
         program = tenon.compile(torch.export.export(model, first, dynamic_shapes=shapes), fallback=False)
         for arguments in (first, second):
             assert_close(program(*arguments), model(*arguments))
+    x = torch.randn(3, 4)
+    assert_close(tenon.compile(lambda y: y.exp() + 1, (x,))(x), x.exp() + 1)
 
 
 def files():

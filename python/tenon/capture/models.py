@@ -86,7 +86,9 @@ class _Function(torch.nn.Module):
             return function(*args, **kwargs)
 
         self.forward = functools.wraps(function)(forward) if _has_signature(function) else forward
-        fx.proxy._register_stack_trace_anchor(function)  # else a trace has only the lines of functions named forward
+        # Else a trace has only the lines of functions named forward. Some versions of PyTorch have only those.
+        if register := getattr(fx.proxy, "_register_stack_trace_anchor", None):
+            register(function)
 
 
 def _has_signature(function: Callable[..., Any]) -> bool:
