@@ -44,8 +44,9 @@ TEST(EditText, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(message("split 2"), HasSubstr("expected the size"));
   EXPECT_THAT(message("split 2 10 7"), HasSubstr("expected the end of the edit"));
   EXPECT_THAT(message("copy %p %bb"), HasSubstr("there is no node %bb"));
-  EXPECT_THAT(message("annotate 2"), HasSubstr("expected parallel, vectorize, unroll, tile or none"));
-  EXPECT_THAT(message("annotate 2 fast"), HasSubstr("expected parallel, vectorize, unroll, tile or none, got 'fast'"));
+  EXPECT_THAT(message("annotate 2"), HasSubstr("expected parallel, block, thread, vectorize, unroll, tile or none"));
+  EXPECT_THAT(message("annotate 2 fast"),
+              HasSubstr("expected parallel, block, thread, vectorize, unroll, tile or none, got 'fast'"));
   EXPECT_THAT(message("order %p q"), HasSubstr("q is not a variable"));
   EXPECT_THAT(message(""), HasSubstr("expected an edit"));
 }
