@@ -38,6 +38,8 @@ namespace {
 constexpr size_t kMostCopied = 6;
 // What it is worth that threads work, if they share rows and not columns.
 constexpr double kSharedRows = 0.9;
+// Parts of a product for each thread, and blocks of such a part: more threads than a few meet cores that are slower.
+constexpr int64_t kTurns = 4, kFewBlocks = 3;
 
 class ContractionScheduler {
  public:
@@ -145,15 +147,35 @@ class ContractionScheduler {
   }
 
   // The loops around a block. Threads that share rows take as many blocks of them at a time as there are for each:
-  // then a thread reads the second operand once.
+  // then a thread reads the second operand once. Threads that share panels take parts of their rows, so that those
+  // that are done can help others.
   LoopSpecs around_blocks() const {
     LoopSpecs loops = with_threads(ir_, outer(), machine_);
-    if (loops[0].var != row_ || machine_.threads <= 2) return loops;
+    if (machine_.threads <= 2 || !row_) return loops;
     const int64_t blocks = divided_up(about(row_size()), tile_.rows);
     const LoopSpec block{.var = row_, .step = tile_.rows};
-    loops[0].step = divided_up(blocks, machine_.threads) * tile_.rows;
-    if (loops[0].step > block.step) loops.push_back(block);
+    if (loops[0].var == row_) {
+      loops[0].step = divided_up(blocks, machine_.threads) * tile_.rows;
+      if (loops[0].step > block.step) loops.push_back(block);
+    } else if (loops[0].var == column_) {
+      const int64_t panels = divided_up(about(ir_.var(column_).size), tile_.columns);
+      const int64_t parts = parts_of_rows(divided_up(kTurns * machine_.threads, panels));
+      if (parts > 1) {
+        const LoopSpec part{.var = row_, .step = row_size().constant() / parts, .annotation = {Mark::kParallel}};
+        loops.insert(loops.begin() + 1, part);
+      }
+    }
     return loops;
+  }
+
+  // The least number of equal parts of the rows that is not less than this, of a few blocks each. 1: there is none.
+  int64_t parts_of_rows(int64_t least) const {
+    if (!row_size().is_constant() || least < 2) return 1;
+    const int64_t rows = row_size().constant();
+    for (int64_t parts = least; rows / parts >= kFewBlocks * tile_.rows; ++parts) {
+      if (rows % parts == 0 && (!is_grid() || rows / parts % tile_.rows == 0)) return parts;
+    }
+    return 1;
   }
 
   // ---- loops ----

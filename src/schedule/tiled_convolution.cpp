@@ -401,14 +401,18 @@ class TiledConvolutionScheduler {
 
   // ---- loops ----
 
-  // A block of channels goes through all pixels: results, and residuals, are then read and written in order.
+  // A block of channels goes through all pixels, so that results and residuals are read and written in order; but an
+  // image that leaves no room in the L2 cache is read once.
   LoopSpecs outer() const {
     LoopSpecs loops;
     for (const Axis& axis : f_.batch) loops.push_back({.var = axis.pixel});
     const LoopSpec rows{.var = f_.row, .step = block_rows_};
-    loops.push_back(rows);
+    const int64_t image_bytes = about(ir_, ir_.node(image_).vars) * size_of(ir_.node(image_).dtype);
+    const bool is_image_first = !is_one_row_ && 4 * image_bytes > machine_.l2_bytes;
+    if (!is_image_first) loops.push_back(rows);
     if (is_one_row_) return loops;
     if (f_.y && f_.y->pixel) loops.push_back({.var = f_.y->pixel});
+    if (is_image_first) loops.push_back(rows);
     if (f_.x.pixel) loops.push_back({.var = f_.x.pixel, .step = block_columns()});
     return loops;
   }

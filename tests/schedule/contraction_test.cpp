@@ -49,10 +49,14 @@ TEST(ContractionSchedule, HasAsManyPanelsAsThreadsShareEvenly) {
 )")
                                      .value())
                                .value();
-  const auto text = [&](int64_t threads) { return default_schedule(kernel, {.threads = threads}).dump(); };
+  const auto text = [&](int64_t threads) {
+    return split_ahead(default_schedule(kernel, {.threads = threads}), {1}).tree.dump();
+  };
+  EXPECT_THAT(text(2), ::testing::HasSubstr("for k in 12 by 64 parallel\n  for i in 170 r 4 by 6\n"));
   EXPECT_THAT(text(4), ::testing::HasSubstr("for k in 12 by 64 parallel"));
   EXPECT_THAT(text(8), ::testing::HasSubstr("for k in 16 by 48 parallel"));
-  EXPECT_THAT(text(16), ::testing::HasSubstr("for k in 16 by 48 parallel"));
+  // Four parts of the rows of a panel, for threads that are done with theirs.
+  EXPECT_THAT(text(16), ::testing::HasSubstr("for k in 16 by 48 parallel\n  for i in 4 by 256 parallel\n"));
 }
 
 // Each thread reads the second operand once, and not for each of its blocks of rows.
