@@ -307,7 +307,10 @@ class TaskMaker {
     run(ConstantStep{.inputs = inputs, .outputs = {{constant, type}}, .preparation = kernel});
     const uint32_t slot = add_slot(type, SlotKind::kConstant, constant);
     prepared_.emplace(std::move(key), slot);
-    if (inputs.size() == 1) program_.packings.push_back({constant_of(program_.constants, inputs[0]), kernel, slot});
+    if (inputs.size() == 1) {
+      program_.packings.push_back({constant_of(program_.constants, inputs[0]), kernel, slot,
+                                   part_of(history_.steps, program_.constants, inputs[0])});
+    }
     return slot;
   }
 

@@ -98,6 +98,30 @@ const Packing* packing_of(const Program& program, const Tensor& data) {
   return nullptr;
 }
 
+// The bits of both: one has zeros where the other has elements, or they have the same.
+void merge(Tensor& into, const Tensor& from) {
+  std::byte* const to = into.data();
+  const Piece bytes = bytes_of(from);
+  for (size_t i = 0; i < bytes.size(); ++i) to[i] |= bytes[i];
+}
+
+// What the program keeps of parts of the data. Empty if that is not all of it.
+std::vector<const Packing*> parts_of(const Program& program, const Tensor& data) {
+  std::vector<const Packing*> parts;
+  Tensor all;
+  for (const Packing& packing : program.packings) {
+    if (!packing.part || packing.part->whole.data() != data.data() || packing.part->whole.shape() != data.shape())
+      continue;
+    const std::optional<Tensor> part = moved_back(packing.kernel, result_of(program, packing));
+    const std::optional<Tensor> back = part ? moved_back(packing.part->kernel, *part) : std::nullopt;
+    if (!back) continue;
+    if (!all.defined()) all = Tensor::zeros(data.dtype(), data.shape());
+    merge(all, *back);
+    parts.push_back(&packing);
+  }
+  return all.defined() && identical(all, data) ? parts : std::vector<const Packing*>();
+}
+
 // Which states the graph does not update: its text does not tell them from parameters.
 std::vector<std::string> only_read_states(const Program& program) {
   std::set<std::string> updated;
@@ -134,6 +158,14 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
       const auto kernel = b.CreateString(to_string(packing->kernel));
       packed.push_back(format::CreatePacked(b, static_cast<uint32_t>(leaves.size()), kernel));
       place = weights.find(result_of(program, *packing));
+    }
+    for (const Packing* part : place ? std::vector<const Packing*>() : parts_of(program, leaf.data)) {
+      const auto kernel = b.CreateString(to_string(part->kernel)),
+                 taken = b.CreateString(to_string(part->part->kernel));
+      const ByteRange at = *weights.find(result_of(program, *part));
+      const format::Blob blob(at.offset, at.size);
+      packed.push_back(format::CreatePacked(b, static_cast<uint32_t>(leaves.size()), kernel, taken, &blob));
+      place = ByteRange{};
     }
     if (!place) place = weights.add(leaf.data);
     leaves.emplace_back(place->offset, place->size);
@@ -440,23 +472,44 @@ Tensor stored(const TensorType& type, const format::Blob* blob,
   return Tensor::borrow(type.dtype, shape, contiguous_strides(shape), data, keeper, Access::kReadOnly);
 }
 
-Tensor unpacked(const TensorType& type, const loops::IR& kernel, const format::Blob* blob,
-                const std::shared_ptr<const runtime::Container>& owner) {
-  if (kernel.writes().size() != 1) return {};
-  const TensorType packed_type = kernel.type(kernel.writes()[0]);
+// How a leaf, or a part of it, is laid out.
+struct PackedLeaf {
+  loops::IR kernel;
+  std::optional<loops::IR> part;
+  const format::Blob* place;  // of a part
+};
+
+std::optional<Tensor> unpacked(const PackedLeaf& leaf, const format::Blob* blob,
+                               const std::shared_ptr<const runtime::Container>& owner) {
+  if (leaf.kernel.writes().size() != 1) return {};
+  const TensorType packed_type = leaf.kernel.type(leaf.kernel.writes()[0]);
   if (!is_static(packed_type.shape)) return {};
-  const Tensor packed = stored(packed_type, blob, owner);
-  const std::optional<Tensor> data = packed.defined() ? moved_back(kernel, packed) : std::nullopt;
-  return data && data_fits(type, *data) ? *data : Tensor();
+  const Tensor packed = stored(packed_type, leaf.part ? leaf.place : blob, owner);
+  const std::optional<Tensor> data = packed.defined() ? moved_back(leaf.kernel, packed) : std::nullopt;
+  return data && leaf.part ? moved_back(*leaf.part, *data) : data;
 }
 
-std::map<uint32_t, loops::IR> packed_leaves(const format::GraphText& from) {
-  std::map<uint32_t, loops::IR> kernels;
+// Of all parts together. Undefined where the file does not have them.
+Tensor unpacked(const TensorType& type, const std::vector<PackedLeaf>& parts, const format::Blob* blob,
+                const std::shared_ptr<const runtime::Container>& owner) {
+  Tensor all;
+  for (const PackedLeaf& part : parts) {
+    const std::optional<Tensor> data = unpacked(part, blob, owner);
+    if (!data || !data_fits(type, *data)) return {};
+    all.defined() ? merge(all, *data) : void(all = *data);
+  }
+  return all;
+}
+
+std::map<uint32_t, std::vector<PackedLeaf>> packed_leaves(const format::GraphText& from) {
+  std::map<uint32_t, std::vector<PackedLeaf>> leaves;
   for (flatbuffers::uoffset_t i = 0; from.packed() && i < from.packed()->size(); ++i) {
     const format::Packed& packed = *from.packed()->Get(i);
-    kernels.emplace(packed.leaf(), loops::parse(packed.kernel()->str()).value());
+    PackedLeaf leaf{loops::parse(packed.kernel()->str()).value(), {}, packed.place()};
+    if (packed.part()) leaf.part = loops::parse(packed.part()->str()).value();
+    leaves[packed.leaf()].push_back(std::move(leaf));
   }
-  return kernels;
+  return leaves;
 }
 
 }  // namespace
@@ -465,14 +518,14 @@ Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container
   return attempt([&] {
     const format::GraphText& from = graph_text(*container, entry);
     Graph graph = parse_graph(from.text()->string_view()).value();
-    const std::map<uint32_t, loops::IR> packed = packed_leaves(from);
+    const std::map<uint32_t, std::vector<PackedLeaf>> packed = packed_leaves(from);
     flatbuffers::uoffset_t next = 0;
     for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
       if (!has_data(leaf)) continue;
-      const auto kernel = packed.find(next);
+      const auto parts = packed.find(next);
       const format::Blob* const blob = next < from.leaves()->size() ? from.leaves()->Get(next++) : nullptr;
-      const Tensor data = kernel == packed.end() ? stored(graph.type(leaf.value), blob, container)
-                                                 : unpacked(graph.type(leaf.value), kernel->second, blob, container);
+      const Tensor data = parts == packed.end() ? stored(graph.type(leaf.value), blob, container)
+                                                : unpacked(graph.type(leaf.value), parts->second, blob, container);
       if (!data.defined()) fail("the artifact has no data for '{}'", leaf.name);
       // What is updated is this process's own.
       graph.bind(leaf.name, leaf.kind == LeafKind::kBuffer ? data.copy() : data);

@@ -38,6 +38,10 @@ struct ConstantHistory {
 // The constant in the shape in which it is used.
 Tensor constant_of(const std::vector<Tensor>& constants, const ConstantUse& use);
 
+// What a step before took the constant out of. Empty if no step did, or if its task has no kernel of one operand.
+std::optional<Packing::Part> part_of(const std::vector<ConstantStep>& steps, const std::vector<Tensor>& constants,
+                                     const ConstantUse& use);
+
 // Sets the constants that the step computes.
 void run_step(const ConstantStep& step, std::vector<Tensor>& constants, Preparer& preparer);
 

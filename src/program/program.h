@@ -111,6 +111,12 @@ struct Packing {
   Tensor original;
   loops::IR kernel;
   uint32_t slot;  // of the result
+  // What the original was taken out of, and the kernel that did: of weights of which several tasks read a part each.
+  struct Part {
+    Tensor whole;
+    loops::IR kernel;
+  };
+  std::optional<Part> part = {};
 };
 
 // A result of a program.

@@ -403,8 +403,10 @@ class Parser {
     }
     run_step(step, constants_, preparer_);
     if (step.preparation && step.inputs.size() == 1) {
-      program_.packings.push_back({constant_of(constants_, step.inputs[0]), *step.preparation, kNoSlot});
+      program_.packings.push_back({constant_of(constants_, step.inputs[0]), *step.preparation, kNoSlot,
+                                   part_of(steps_, constants_, step.inputs[0])});
     }
+    steps_.push_back(std::move(step));
   }
 
   void add_packing(uint32_t slot) { at(program_.packings, packings_++).slot = slot; }
@@ -460,6 +462,7 @@ class Parser {
   std::vector<Tensor> constants_;
   std::vector<uint32_t> kept_;
   size_t packings_ = 0;
+  std::vector<ConstantStep> steps_;
   std::optional<MemoryReport> report_;
 };
 

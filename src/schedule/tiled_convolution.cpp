@@ -37,7 +37,8 @@ namespace {
 
 constexpr double kLeastUse =
     0.15;  // The part of the products of tiles that must be wanted. Products of vectors take 1/8.
-constexpr double kLessOverhead = 0.9;  // The work of columns that are one row, which makes a pass over the sums more.
+// The time of a column of one row. It takes a pass over the sums more, but its blocks have two tiles side by side.
+constexpr double kOneRow = 0.9;
 
 int64_t rounded_up(int64_t x, int64_t to) { return divided_up(x, to) * to; }
 
@@ -188,7 +189,8 @@ class TiledConvolutionScheduler {
     has_groups_of_taps_ = merged_ && f_.x.taps > 1 && f_.x.stride == group() && f_.x.dilation == 1;
     depth_ = rounded_up(channels_, has_groups_of_taps_ ? m_ : k_);
     pitch_ = has_groups_of_taps_ ? group() * (f_.x.pixels - 1 + groups_of_taps()) : f_.x.pixels + f_.x.reach();
-    is_one_row_ = f_.y && !has_groups_of_taps_ && pitch_ <= m_ && work_in_one_row() * kLessOverhead < work_in_rows();
+    is_one_row_ = f_.y && !has_groups_of_taps_ && pitch_ <= m_ &&
+                  kOneRow * static_cast<double>(columns()) < static_cast<double>(row_columns());
   }
 
   bool is_worth() const {
@@ -218,8 +220,6 @@ class TiledConvolutionScheduler {
   int64_t pixels() const { return lines() * f_.x.pixels; }
   int64_t columns() const { return rounded_up(lines() * pitch_, 2 * m_); }
   int64_t row_columns() const { return lines() * rounded_up(f_.x.pixels, m_); }
-  double work_in_one_row() const { return static_cast<double>(columns()); }
-  double work_in_rows() const { return static_cast<double>(row_columns()); }
   int64_t group() const { return k_ / m_; }
   int64_t groups_of_taps() const { return divided_up(f_.x.taps, group()); }
 

@@ -393,6 +393,37 @@ TEST(Artifact, WeightsThatANormWentIntoTwiceAreOne) {
   expect_same(program.run(m.inputs), evaluate(m.graph, m.inputs).value());
 }
 
+// Queries, keys and values of one product: each third of its weights is laid out for a product of its own.
+TEST(Artifact, WeightsThatProductsReadInPartsAreThereOnce) {
+  const Graph graph = [] {
+    Graph made = parse_graph(R"(graph g(%x: f32[32, 256]) {
+  %w: f32[256, 768] = parameter "w"
+  %h: f32[32, 768] = matmul(%x, %w)
+  %q: f32[32, 256] = slice(%h) {dim=1, start=0, end=256}
+  %k: f32[32, 256] = slice(%h) {dim=1, start=256, end=512}
+  %v: f32[32, 256] = slice(%h) {dim=1, start=512, end=768}
+  %qk: f32[32, 256] = mul(%q, %k)
+  %y: f32[32, 256] = add(%qk, %v)
+  return %y
+}
+)")
+                     .value();
+    Tensor data = Tensor::zeros(DType::kF32, {256, 768});
+    for (int64_t i = 0; i < data.numel(); ++i) data.set_real(i, std::sin(static_cast<double>(i)));
+    made.bind("w", data);
+    return made;
+  }();
+  const std::vector<Tensor> inputs = {floats({32, 256}, {1, -2, 3, 4})};
+  const Program program = compile_program(graph).value();
+  const std::vector<std::byte> bytes = saved(program);
+  EXPECT_LT(static_cast<int64_t>(bytes.size()), int64_t{256} * 768 * 4 * 5 / 4);
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  const Graph again = read_artifact_graph(container).value();
+  EXPECT_TRUE(identical(again.leaf_named("w")->data, graph.leaf_named("w")->data));
+  expect_same(compile_program(again).value().run(inputs), program.run(inputs));
+  expect_same(Loaded(bytes).run(inputs), program.run(inputs));
+}
+
 // Not a norm's, but beside one: computed of no leaf.
 TEST(Artifact, OtherWeightsThatAreComputed) {
   Normed m;
