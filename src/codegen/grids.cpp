@@ -117,6 +117,7 @@ bool Emitter::goes_on(const Element& element) {
   symbolic::Ranges ranges = ir_.ranges();
   for (TreeRef loop : tree_.path(tree_.parent(element.leaf))) {
     const Expr iterations = tree_.loop(loop).iterations();
+    if (!depends_on(here.position, compiler_.counter(loop))) continue;
     if (!iterations.is_constant()) return false;
     ranges.insert_or_assign(compiler_.counter(loop), symbolic::Interval{0, iterations.constant() - 1});
   }

@@ -89,6 +89,13 @@ class Finder {
     if (!axes_.empty()) found.y = axes_.back();
     if (!axes_.empty()) axes_.pop_back();
     if (!std::ranges::all_of(axes_, &Axis::is_plain)) return {};
+    for (VarRef pixel : {found.x.pixel, found.y ? found.y->pixel : VarRef()}) {
+      if (pixel && !ir_.var(pixel).size.is_constant()) return {};
+    }
+    // Images of an unknown number are copied one by one: they are the outermost loop.
+    for (size_t i = 1; i < axes_.size(); ++i) {
+      if (!ir_.var(axes_[i].pixel).size.is_constant()) return {};
+    }
     found.batch = std::move(axes_);
     found.narrow = *std::move(narrow);
     return found;
@@ -119,8 +126,9 @@ class Finder {
       Vars pixels, taps;
       for (VarRef var : ir_.node(c_->b).vars) {
         if (!depends_on(index, ir_.var(var).symbol())) continue;
-        if (!ir_.var(var).size.is_constant()) return false;
-        (is_in(c_->folded, var) ? taps : pixels).push_back(var);
+        const bool is_tap = is_in(c_->folded, var);
+        if (is_tap && !ir_.var(var).size.is_constant()) return false;
+        (is_tap ? taps : pixels).push_back(var);
       }
       if (pixels.empty() && taps.empty()) {
         if (!index.is_constant()) return false;
@@ -142,7 +150,7 @@ class Finder {
       const Symbol symbol = ir_.var(var).symbol();
       const Result<Expr> slope = differentiate(index, symbol);
       if (!slope.ok() || !slope->is_constant() || slope->constant() < 1) return false;
-      count = ir_.var(var).size.constant();
+      count = about(ir_.var(var).size);
       step = slope->constant();
       offset = substitute(offset, {{symbol, Expr(0)}});
       return true;
@@ -233,6 +241,9 @@ class TiledConvolutionScheduler {
   }
 
   Expr symbol(VarRef var) const { return Expr(ir_.var(var).symbol()); }
+
+  // Whether the number of images is known when the program runs.
+  bool has_unknown_number() const { return !f_.batch.empty() && !ir_.var(f_.batch[0].pixel).size.is_constant(); }
 
   // Two tiles of rows, or one if there are few rows or if threads would wait.
   void choose_blocks() {
@@ -508,7 +519,12 @@ class TiledConvolutionScheduler {
   }
 
   void set_loops() {
-    const LoopSpecs around = with_threads(ir_, outer(), machine_);
+    LoopSpecs around = outer();
+    if (has_unknown_number()) {
+      around[0].annotation.mark = Mark::kParallel;
+    } else {
+      around = with_threads(ir_, std::move(around), machine_);
+    }
     set_makers(c_.makes_a);
     set_makers(c_.makes_b);
     ir_.set_loops(image_, image_loops(around));

@@ -137,21 +137,22 @@ void* allocate(const tenon_services*, int64_t bytes) {
   return memory;
 }
 
-Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs) {
+// `n` is the value of the only symbol of sizes, if there is one.
+Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs, int64_t n = 0) {
   const KernelSource source{&tree, "kernel"};
   const std::string text = emit_llvm({&source, 1}, find_target("sapphirerapids"));
   EXPECT_THAT(text, ::testing::HasSubstr("@llvm.x86.tdp")) << tree.dump();
   const auto code = runtime::LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
   const TensorType type = tree.ir.type(tree.ir.writes()[0]);
   Sizes sizes;
-  for (const Expr& size : type.shape) sizes.push_back(size.constant());
+  for (const Expr& size : type.shape) sizes.push_back(size.is_constant() ? size.constant() : n);
   Tensor output = Tensor::zeros(type.dtype, sizes);
   std::vector<void*> memory;
   for (const Tensor& input : inputs) memory.push_back(const_cast<void*>(static_cast<const void*>(input.data())));
   memory.push_back(output.data());
   int64_t error[4] = {};
   const tenon_services services{serial_for, allocate, [](const tenon_services*, void* memory) { std::free(memory); }};
-  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory.data(), nullptr, error, &services), 0);
+  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory.data(), &n, error, &services), 0);
   EXPECT_FALSE(is_configured) << "tiles are not released";
   return output;
 }
@@ -266,6 +267,21 @@ TEST(Amx, ConvolutionsOfBytesAreExact) {
     expect_exact({.image = {1, 64, 3, 36}, .kernel = {32, 64, 3, 3}, .padding = 1}, image, DType::kI8);
     expect_exact({.image = {1, 64, 8, 12}, .kernel = {32, 64, 3, 3}, .stride = 2, .padding = 1}, image, DType::kI8);
   }
+}
+
+TEST(Amx, ConvolutionsOfImagesWhoseNumberIsKnownLaterAreExact) {
+  constexpr std::string_view text = R"(graph g(%x: bf16[N, 32, 5, 20], %w: bf16[32, 32, 3, 3]) {
+  symbol N in [0, 64]
+  %h: bf16[N, 32, 5, 20] = conv(%x, %w, none) {stride=[1, 1], padding=[1, 1]}
+  return %h
+}
+)";
+  const LoopTree tree = scheduled(std::string(text));
+  const auto small = [](Sizes shape) {
+    return filled(DType::kBF16, std::move(shape), [](int64_t i) { return (i * 7 + i / 5) % 5 - 2; });
+  };
+  const std::vector<Tensor> inputs = {small({3, 32, 5, 20}), small({32, 32, 3, 3})};
+  EXPECT_EQ(elements(run_emulated(tree, inputs, 3)), elements(run_on("interpreter", tree, inputs)[0]));
 }
 
 // Attention rounds its weights to bf16, and its result: to within a few parts in 256 of the largest value.
