@@ -347,11 +347,12 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   if (steps < tile.depths.high || layout_of(to, tile, steps) != DotTile::kPacked) return {};
   if (!guards(spot(from.leaf, from.which)).empty()) return interleave_guarded(to, from, tile, *view, steps);
   const std::optional<DotTile::Layout> layout = layout_of(from, tile, steps);
-  if (layout == DotTile::kRows) {
+  if (layout == DotTile::kRows || layout == DotTile::kPacked) {
     return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
   }
   const std::optional<Expr> by_step = slope(from, tile.steps);
-  if (!by_step || !by_step->is_constant(1) || tile.depths.low < steps || tile.counts.low < lanes_) return {};
+  const bool has_known_count = tile.counts.is_single() || tile.counts.low >= lanes_;
+  if (!by_step || !by_step->is_constant(1) || tile.depths.low < steps || !has_known_count) return {};
   return [=, this](int64_t) { copy_groups(to, from, tile); };
 }
 
@@ -426,7 +427,7 @@ void Emitter::store_groups(const Element& to, const DotTile& tile, Value* groups
 void Emitter::copy_groups(const Element& to, const Element& from, const DotTile& tile) {
   const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
   Literal& column = literals_.at(compiler_.counter(tile.columns));
-  for (int64_t lane = 0; lane < lanes_; ++lane, ++column.number) {
+  for (int64_t lane = 0; lane < std::min(lanes_, tile.counts.low); ++lane, ++column.number) {
     Value* const group = b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(from, tile, 0), align);
     b_.CreateAlignedStore(group, group_address(to, tile, 0), align);
   }

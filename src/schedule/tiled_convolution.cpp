@@ -7,8 +7,7 @@
 //       for c by 2, q by 16, q tile "interleave", c         %x_tiles[p, c, q] = view %x[...]
 //     for m by 32 parallel
 //       for y, x by 32
-//         for c by 32, i, j                                 out[m, y, x] += w_tiles[m, c, i, j] * x_tiles[y + i, c, x +
-//         j]
+//         for c by 32, i, j                                 out[m, y, x] += w_tiles[m, c, i, j] * x_tiles[y+i, c, x+j]
 //           for m by 16 unroll, x by 16 unroll, m tile "amx-bf16", c by 2, x, c
 //         for m, x by 16 unroll, x vectorize                bias, activation, ..., write
 //
@@ -16,12 +15,12 @@
 // the pixels of the border between rows; these are never read:
 //
 //     for m by 32 parallel
-//       for n by 32                                         sum[m, n] += w_tiles[m, c, i, j] * x_tiles[c, n + 9 * i +
-//       j] for m, y, x                                         reads sum[m, 9 * y + x]
+//       for n by 32                                         sum[m, n] += w_tiles[m, c, i, j] * x_tiles[c, n + 9*i + j]
+//       for m, y, x                                         reads sum[m, 9*y + x]
 //
 // If windows move by s pixels, the copy has s phases of rows and of columns: one for each remainder. If there are few
-// channels, the rows of a window count as channels; and if windows then move by as many pixels as a group has steps, a
-// group is of taps, which are neighbours in the image already.
+// channels, the rows of a window count as channels; and if windows then move by whole groups of pixels, a group is of
+// taps, which are neighbours in the image already: r, x, s in place of c, x, c.
 #include "schedule/tiled_convolution.h"
 
 #include <algorithm>
@@ -157,7 +156,7 @@ class Finder {
     };
     if (!pixels.empty() && !take(axis.pixel = pixels[0], axis.pixels, axis.stride)) return false;
     if (!taps.empty() && !take(axis.tap = taps[0], axis.taps, axis.dilation)) return false;
-    if (!offset.is_constant() || axis.stride > machine_.most_strided_step) return false;
+    if (!offset.is_constant()) return false;
     axis.offset = offset.constant();
     axes_.push_back(axis);
     return true;
@@ -194,14 +193,15 @@ class TiledConvolutionScheduler {
         rows_(size(f_.row)),
         channels_(size(f_.channel)) {
     if (f_.y && f_.y->taps > 1 && 2 * channels_ <= k_) merge_rows_of_window();
-    has_groups_of_taps_ = merged_ && f_.x.taps > 1 && f_.x.stride == group() && f_.x.dilation == 1;
+    has_groups_of_taps_ = merged_ && f_.x.taps > 1 && f_.x.stride % group() == 0 && f_.x.dilation == 1;
     depth_ = rounded_up(channels_, has_groups_of_taps_ ? m_ : k_);
-    pitch_ = has_groups_of_taps_ ? group() * (f_.x.pixels - 1 + groups_of_taps()) : f_.x.pixels + f_.x.reach();
+    pitch_ = f_.x.pixels + (has_groups_of_taps_ ? (groups_of_taps() - 1) / groups_of_pixel() : f_.x.reach());
     is_one_row_ = f_.y && !has_groups_of_taps_ && pitch_ <= m_ &&
                   kOneRow * static_cast<double>(columns()) < static_cast<double>(row_columns());
   }
 
   bool is_worth() const {
+    if (!has_groups_of_taps_ && f_.x.stride > machine_.most_strided_step) return false;
     const double wanted = static_cast<double>(rows_ * channels_ * pixels());
     const double done = static_cast<double>(rounded_up(rows_, m_) * depth_ * (is_one_row_ ? columns() : row_columns()));
     return wanted / done >= kLeastUse;
@@ -230,6 +230,7 @@ class TiledConvolutionScheduler {
   int64_t row_columns() const { return lines() * rounded_up(f_.x.pixels, m_); }
   int64_t group() const { return k_ / m_; }
   int64_t groups_of_taps() const { return divided_up(f_.x.taps, group()); }
+  int64_t groups_of_pixel() const { return f_.x.stride / group(); }  // by which a window moves
 
   // The rows of the window count as channels: c + channels * i.
   void merge_rows_of_window() {
@@ -279,12 +280,15 @@ class TiledConvolutionScheduler {
       in_image(f_.y->dim);
     }
     column_ = new_var("q", pitch_);
-    if (!has_groups_of_taps_ && f_.x.phases() > 1) column_phase_ = new_var("b", f_.x.phases());
-    Expr index = symbol(column_) * (has_groups_of_taps_ ? 1 : f_.x.stride) + f_.x.offset;
-    if (column_phase_) index += symbol(column_phase_);
+    const int64_t phases = has_groups_of_taps_ ? groups_of_pixel() : f_.x.phases();
+    if (phases > 1) column_phase_ = new_var("b", phases);
+    if (has_groups_of_taps_) step_ = new_var("s", group());
+    Expr index = symbol(column_) * f_.x.stride + f_.x.offset;
+    if (column_phase_) index += symbol(column_phase_) * (has_groups_of_taps_ ? group() : 1);
+    if (step_) index += symbol(step_);
     piece.index[f_.x.dim] = index;
     in_image(f_.x.dim);
-    for (VarRef var : {line_, line_phase_, depth_var_, column_phase_, column_}) {
+    for (VarRef var : {line_, line_phase_, depth_var_, column_phase_, column_, step_}) {
       if (var) vars.push_back(var);
     }
     if (merged_ || depth_ > channels_) in_image(f_.channel_dim);
@@ -302,10 +306,7 @@ class TiledConvolutionScheduler {
   }
 
   void make_weights() {
-    if (has_groups_of_taps_) {
-      tap_group_ = new_var("g", groups_of_taps());
-      step_ = new_var("s", group());
-    }
+    if (has_groups_of_taps_) tap_group_ = new_var("g", groups_of_taps());
     Piece piece{.input = c_.a};
     for (VarRef var : ir_.node(c_.a).vars) {
       const bool is_merged = merged_ && var == merged_->tap;
@@ -342,9 +343,11 @@ class TiledConvolutionScheduler {
   // The window at the tap, in the copy of the image.
   NodeRef make_window(const Vars& vars) {
     const auto shift = [&](const Axis& axis) {
+      if (has_groups_of_taps_ && &axis == &f_.x) return floordiv(symbol(tap_group_), groups_of_pixel());
       return axis.tap ? floordiv(symbol(axis.tap) * axis.dilation, axis.stride) : Expr(0);
     };
     const auto phase = [&](const Axis& axis) {
+      if (has_groups_of_taps_ && &axis == &f_.x) return mod(symbol(tap_group_), groups_of_pixel());
       return axis.tap ? mod(symbol(axis.tap) * axis.dilation, axis.stride) : Expr(0);
     };
     const auto pixel = [&](const Axis& axis) { return axis.pixel ? symbol(axis.pixel) : Expr(0); };
@@ -357,13 +360,14 @@ class TiledConvolutionScheduler {
       column = mod(at, pitch_);
     } else {
       if (f_.y) line = pixel(*f_.y) + shift(*f_.y);
-      column = has_groups_of_taps_ ? pixel(f_.x) * f_.x.stride + tap_of_window() : column + pixel(f_.x);
+      column += pixel(f_.x);
     }
     if (line_) piece.index.push_back(line);
     if (line_phase_) piece.index.push_back(phase(*f_.y));
     piece.index.push_back(symbol(depth_var_));
     if (column_phase_) piece.index.push_back(phase(f_.x));
     piece.index.push_back(column);
+    if (step_) piece.index.push_back(symbol(step_));
     return ir_.add_view({{piece}, zero_of(ir_.node(image_).dtype), {}}, vars, name_like(c_.b, "_window"));
   }
 
@@ -467,13 +471,9 @@ class TiledConvolutionScheduler {
     if (!is_one_row_ && column_phase_) loops.push_back({.var = column_phase_});
     loops = joined(std::move(first), loops);
     if (!is_shared) loops = with_threads(ir_, std::move(loops), machine_);
-    if (step_) {
-      loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
-      return loops;
-    }
     if (pitch_ > m_) loops.push_back({.var = column_, .step = m_});
     loops.push_back({.var = column_, .annotation = {Mark::kTile, "interleave"}});
-    loops.push_back({.var = depth_var_});
+    loops.push_back({.var = step_ ? step_ : depth_var_});
     return loops;
   }
 

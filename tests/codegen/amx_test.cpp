@@ -259,6 +259,8 @@ TEST(Amx, ConvolutionsThatSkipPixelsAreExact) {
 
 TEST(Amx, ConvolutionsOfFewChannelsAreExact) {
   expect_exact({.image = {1, 3, 13, 44}, .kernel = {32, 3, 7, 7}, .stride = 2, .padding = 3});
+  expect_exact({.image = {1, 3, 16, 224}, .kernel = {32, 3, 8, 16}, .stride = 16});  // patches
+  expect_exact({.image = {1, 3, 9, 100}, .kernel = {32, 3, 5, 6}, .stride = 4, .padding = 2});
   expect_exact({.image = {2, 3, 7, 19}, .kernel = {32, 3, 5, 5}, .padding = 2});
 }
 
