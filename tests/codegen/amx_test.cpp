@@ -244,6 +244,7 @@ TEST(Amx, ConvolutionsAreExact) {
   expect_exact({.image = {1, 32, 9, 13}, .kernel = {48, 32, 3, 3}, .padding = 1});  // all pixels in one row
   expect_exact({.image = {1, 64, 7, 7}, .kernel = {40, 64, 1, 1}});                 // a tail of output channels
   expect_exact({.image = {1, 24, 3, 40}, .kernel = {32, 24, 1, 1}});                // channels that fill no tile
+  expect_exact({.image = {1, 17, 3, 40}, .kernel = {32, 17, 3, 3}, .padding = 1});
   expect_exact({.image = {2, 32, 7, 9}, .kernel = {32, 32, 3, 3}, .padding = 1});   // images
   expect_exact({.image = {2, 32, 5, 33}, .kernel = {16, 32, 1, 3}});                // one tap along an axis
   expect_exact({.image = {2, 64, 50}, .kernel = {32, 64, 3}, .padding = 1});        // one axis
@@ -268,6 +269,26 @@ TEST(Amx, ConvolutionsOfBytesAreExact) {
   for (DType image : {DType::kI8, DType::kU8}) {
     expect_exact({.image = {1, 64, 3, 36}, .kernel = {32, 64, 3, 3}, .padding = 1}, image, DType::kI8);
     expect_exact({.image = {1, 64, 8, 12}, .kernel = {32, 64, 3, 3}, .stride = 2, .padding = 1}, image, DType::kI8);
+  }
+}
+
+// Channels are neighbours already, and an odd number of them leaves a group with one.
+TEST(Amx, ConvolutionsOfImagesWithChannelsLastAreExact) {
+  for (int64_t channels : {17, 32}) {
+    const std::string text = fmt::format(R"(graph g(%x: bf16[1, 4, 36, {0}], %w: bf16[32, {0}, 3, 3]) {{
+  %p: bf16[1, {0}, 4, 36] = permute(%x) {{dims=[0, 3, 1, 2]}}
+  %h: bf16[1, 32, 4, 36] = conv(%p, %w, none) {{stride=[1, 1], padding=[1, 1]}}
+  return %h
+}}
+)",
+                                         channels);
+    SCOPED_TRACE(text);
+    const LoopTree tree = scheduled(text);
+    const auto small = [](Sizes shape) {
+      return filled(DType::kBF16, std::move(shape), [](int64_t i) { return (i * 7 + i / 5) % 5 - 2; });
+    };
+    const std::vector<Tensor> inputs = {small({1, 4, 36, channels}), small({32, channels, 3, 3})};
+    EXPECT_EQ(elements(run_emulated(tree, inputs)), elements(run_on("interpreter", tree, inputs)[0]));
   }
 }
 
