@@ -245,9 +245,9 @@ TEST(Amx, ConvolutionsAreExact) {
   expect_exact({.image = {1, 64, 7, 7}, .kernel = {40, 64, 1, 1}});                 // a tail of output channels
   expect_exact({.image = {1, 24, 3, 40}, .kernel = {32, 24, 1, 1}});                // channels that fill no tile
   expect_exact({.image = {1, 17, 3, 40}, .kernel = {32, 17, 3, 3}, .padding = 1});
-  expect_exact({.image = {2, 32, 7, 9}, .kernel = {32, 32, 3, 3}, .padding = 1});   // images
-  expect_exact({.image = {2, 32, 5, 33}, .kernel = {16, 32, 1, 3}});                // one tap along an axis
-  expect_exact({.image = {2, 64, 50}, .kernel = {32, 64, 3}, .padding = 1});        // one axis
+  expect_exact({.image = {2, 32, 7, 9}, .kernel = {32, 32, 3, 3}, .padding = 1});  // images
+  expect_exact({.image = {2, 32, 5, 33}, .kernel = {16, 32, 1, 3}});               // one tap along an axis
+  expect_exact({.image = {2, 64, 50}, .kernel = {32, 64, 3}, .padding = 1});       // one axis
 }
 
 TEST(Amx, ConvolutionsThatSkipPixelsAreExact) {
@@ -308,19 +308,23 @@ TEST(Amx, ConvolutionsOfImagesWhoseNumberIsKnownLaterAreExact) {
 }
 
 // Attention rounds its weights to bf16, and its result: to within a few parts in 256 of the largest value.
-void expect_attention(int64_t queries, int64_t keys, int64_t features, bool is_causal) {
+void expect_attention(int64_t queries, int64_t keys, int64_t features, bool is_causal, std::string_view mask = "") {
   const std::string text =
-      fmt::format(R"(graph g(%q: bf16[2, {0}, {2}], %k: bf16[2, {1}, {2}], %v: bf16[2, {1}, {2}]) {{
-  %h: bf16[2, {0}, {2}] = scaled_dot_product_attention(%q, %k, %v, none) {{causal={3}, scale=0.02}}
+      fmt::format(R"(graph g(%q: bf16[2, {0}, {2}], %k: bf16[2, {1}, {2}], %v: bf16[2, {1}, {2}]{4}{5}) {{
+  %h: bf16[2, {0}, {2}] = scaled_dot_product_attention(%q, %k, %v, {6}) {{causal={3}, scale=0.02}}
   return %h
 }}
 )",
-                  queries, keys, features, is_causal);
+                  queries, keys, features, is_causal,
+                  mask.empty() ? "" : ", %m: ", mask.empty() ? "" : fmt::format("{}[{}, {}]", mask, queries, keys),
+                  mask.empty() ? "none" : "%m");
   SCOPED_TRACE(text);
   const loops::IR kernel = lower(parse_graph(text).value()).value();
-  const std::vector<Tensor> inputs = {numbers(DType::kBF16, {2, queries, features}, 1),
-                                      numbers(DType::kBF16, {2, keys, features}, 2),
-                                      numbers(DType::kBF16, {2, keys, features}, 3)};
+  std::vector<Tensor> inputs = {numbers(DType::kBF16, {2, queries, features}, 1),
+                                numbers(DType::kBF16, {2, keys, features}, 2),
+                                numbers(DType::kBF16, {2, keys, features}, 3)};
+  if (mask == "bool") inputs.push_back(filled(DType::kBool, {queries, keys}, [](int64_t i) { return i * 7 % 3 > 0; }));
+  if (mask == "bf16") inputs.push_back(filled(DType::kBF16, {queries, keys}, [](int64_t i) { return i * 7 % 5 - 2; }));
   const LoopTree tree = default_schedule(kernel, tenon::machine_of("sapphirerapids"));
   const std::string code = emit_llvm(std::vector{KernelSource{&tree, "kernel"}}, find_target("sapphirerapids"));
   // Products of single numbers weigh blocks of keys, and nothing else.
@@ -337,6 +341,8 @@ TEST(Amx, AttentionIsTwoProductsOfTiles) {
   expect_attention(17, 144, 32, false);  // an odd number of groups of keys
   expect_attention(64, 64, 32, true);
   expect_attention(33, 520, 32, false);  // two blocks of keys
+  expect_attention(40, 48, 32, false, "bool");
+  expect_attention(40, 48, 32, false, "bf16");
 }
 
 // A parallel loop's function has tiles of its own, for all of its blocks.
