@@ -1,4 +1,4 @@
-// The part of Context that every run goes through, task by task: compiled for speed.
+// The part of Context that every run goes through, task by task.
 #include <chrono>
 
 #include "runtime/context.h"

@@ -9,6 +9,10 @@ namespace {
 
 using format::ExprOp;
 
+bool is_leaf(ExprOp op) { return op == ExprOp::Constant || op == ExprOp::Symbol; }
+
+}  // namespace
+
 int64_t apply(ExprOp op, int64_t a, int64_t b) {
   switch (op) {
     case ExprOp::Add:
@@ -37,10 +41,6 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
   }
   return 0;
 }
-
-bool is_leaf(ExprOp op) { return op == ExprOp::Constant || op == ExprOp::Symbol; }
-
-}  // namespace
 
 void verify(Expr expr, std::span<const Instruction> code, size_t symbols) {
   if (expr.first() > code.size() || expr.count() > code.size() - expr.first()) {

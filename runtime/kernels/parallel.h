@@ -15,8 +15,8 @@ inline constexpr int64_t kWorthThreads = 1 << 14;
 template <class Body>
 int64_t in_parallel(const tenon_services* services, int64_t begin, int64_t end, int64_t elements, Body body) {
   if (begin >= end) return 0;
-  if (elements < kWorthThreads) return body(begin, end);
-  const auto run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
+  const tenon_stretch run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
+  if (elements < kWorthThreads) return run(&body, begin, end);  // the body's code is there once
   return services->parallel_for(services, begin, end, run, &body);
 }
 

@@ -337,23 +337,9 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
       return b == -1 ? wrapping_mul(a, -1) : checked_floordiv(a, b);
     case ExprOp::Mod:
       return b == 0 ? 0 : checked_mod(a, b);
-    case ExprOp::Min:
-      return std::min(a, b);
-    case ExprOp::Max:
-      return std::max(a, b);
-    case ExprOp::Eq:
-      return a == b;
-    case ExprOp::Ne:
-      return a != b;
-    case ExprOp::Lt:
-      return a < b;
-    case ExprOp::Le:
-      return a <= b;
-    case ExprOp::Constant:
-    case ExprOp::Symbol:
-      break;
+    default:
+      return runtime::apply(op, a, b);
   }
-  return 0;
 }
 
 SizedKernel::SizedKernel(const Tables& tables, std::span<const int64_t> given) : sizes(given.begin(), given.end()) {
