@@ -197,6 +197,7 @@ class Registry {
   [[noreturn]] void fail_unknown(std::string_view name) const {
     if (name == kCuda)
       fail(TENON_INVALID_ARGUMENT, "device cuda needs libtenon_cuda.so, which is not beside Tenon's library");
+    if (name == "cpu") fail(TENON_INVALID_ARGUMENT, "cpu is the host: its memory is no device's");
     std::string known = "cpu";
     for (const Entry& entry : entries_) known += ", " + entry.name;
     fail(TENON_INVALID_ARGUMENT, "there is no device '", name, "'; the devices are ", known);

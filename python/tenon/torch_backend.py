@@ -36,7 +36,7 @@ from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
 from tenon.capture.grouped import with_traceable_gradients
-from tenon.device_names import Devices, devices_for
+from tenon.device_names import Devices, devices_for, devices_from
 from tenon.graph_reports import GraphReport, report, reports
 from tenon.runner import Run, assumption_check, executor, make_runner
 
@@ -127,6 +127,7 @@ def _options_from(options: Any) -> Options:
         fail(f"option 'threads' must be in [0, {MOST_THREADS}], got {checked.threads}")
     if type(checked.fallback) is not bool:
         fail(f"option 'fallback' must be True or False, got {checked.fallback!r}")
+    devices_from(checked.device)
     return checked
 
 

@@ -126,8 +126,12 @@ Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
       list += (list.empty() ? "" : ", ") + backend->name();
     }
     if (const auto plugin = plugin_backend(name)) return plugin;
-    for (std::string_view device : runtime::device_names()) list += ", " + std::string(device);
-    fail("there is no backend '{}'{} (there are: {})", name, did_you_mean(name, names), list);
+    for (std::string_view device : runtime::device_names()) {
+      names.push_back(device);
+      list += ", " + std::string(device);
+    }
+    fail("there is no backend '{}'{} (there are: {}; a device is there when its plug-in is loaded)", name,
+         did_you_mean(runtime::name_of_spec(name), names), list);
   });
 }
 

@@ -43,6 +43,7 @@ std::vector<std::shared_ptr<const Backend>> backends_of(const ProgramOptions& op
   std::vector<std::shared_ptr<const Backend>> backends;
   for (const std::string& name : options.devices) {
     if (name == options.backend) break;  // it takes every node that is left
+    if (std::ranges::find(backends, name, &Backend::name) != backends.end()) fail("device {} is named twice", name);
     backends.push_back(find_backend(name).value());
     const std::string missing = backends.back()->missing_hardware();
     if (!missing.empty()) fail("device {} needs {}, which this machine lacks", name, missing);

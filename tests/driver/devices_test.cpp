@@ -158,6 +158,10 @@ TEST_F(Devices, UnknownDevicesAndBadOptionsAreErrors) {
   const Graph graph = small_model();
   EXPECT_THAT(compile_program(graph, {.devices = {"npu"}}).diagnostic().message,
               HasSubstr("there is no backend 'npu'"));
+  EXPECT_THAT(compile_program(graph, {.devices = {"lopback:delay=1"}}).diagnostic().message,
+              HasSubstr("did you mean 'loopback'?"));
+  EXPECT_EQ(compile_program(graph, {.devices = {"loopback", "loopback"}}).diagnostic().message,
+            "device loopback is named twice");
   EXPECT_THAT(compile_program(graph, {.devices = {"loopback:speed=3"}}).diagnostic().message,
               HasSubstr("the options are claim, ops, delay, fail and seed"));
 }

@@ -391,6 +391,8 @@ def test_arguments_that_do_not_fit():
         tenon.to_device(x, "npu")
     with pytest.raises(tenon.Error, match="there is no device 'npu'"):
         program.results_on("npu")(x)
+    with pytest.raises(tenon.Error, match="cpu is the host"):
+        tenon.to_device(x, "cpu")
 
 
 def test_failures_leave_nothing_behind():

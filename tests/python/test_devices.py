@@ -411,7 +411,8 @@ def test_failures_are_errors_and_the_next_call_is_right():
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("abacus", "there is no backend 'abacus'"),
+        ("abacus", "there is no backend 'abacus'.*a device is there when its plug-in is loaded"),
+        (["loopback", "loopback"], "device loopback is named twice"),
         ("loopback:speed=2", "the options are claim, ops, delay, fail and seed"),
         (3, "a device is a name"),
         ([""], "a device is a name"),
@@ -420,6 +421,15 @@ def test_failures_are_errors_and_the_next_call_is_right():
 def test_bad_devices(device, message):
     with pytest.raises((tenon.Error, TypeError), match=message):
         tenon.compile(mlp(), (torch.randn(4, 16),), device=device)
+
+
+@pytest.mark.parametrize("device", ["abacus", ["loopback", "abacus"]])
+def test_no_front_door_takes_a_device_that_there_is_not(device):
+    model, x = mlp(), torch.randn(4, 16)
+    with pytest.raises(Exception, match="there is no backend 'abacus'"):  # and no fallback to PyTorch
+        torch.compile(model, backend="tenon", options={"device": device})(x)
+    with pytest.raises(tenon.Error, match="there is no backend 'abacus'"):
+        tenon.LocalTrainingInstance(model, loss="mse", optimizer=tenon.SGD(lr=0.1), example_inputs=(x,), device=device)
 
 
 def test_plugins_that_are_none(tmp_path):
