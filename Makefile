@@ -211,6 +211,10 @@ opinfo: build ## Compare PyTorch's own samples of all its operators, and write d
 zoo: build ## Every architecture of transformers, small, against PyTorch, and write docs/models.md; ARGS="--only bert --dtype bf16" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) $(or $(ARGS),--markdown docs/models.md)
 
+.PHONY: zoo-stages
+zoo-stages: build ## Whether every stage's text of the zoo's models compiles to the same program; ARGS="bert vit" selects
+	@PYTHONPATH=build/python .venv/bin/python -W ignore tests/python/zoo_stages.py $(ARGS)
+
 .PHONY: zoo-devices
 zoo-devices: build ## The same, where a device (loopback) runs half of the nodes, chosen at random; ARGS="--only bert" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) \

@@ -155,7 +155,7 @@ std::optional<Program> ProgramCache::find(const Module& module, const ProgramOpt
   try {
     std::vector<std::shared_ptr<const Graph>> segments;
     for (const ModuleSegment& segment : module.segments) segments.emplace_back(segment.module, &segment.module->graph);
-    Program program = parse_program(unpacked(*entry), module.source, module.graph, options, segments);
+    Program program = parse_program(unpacked(*entry), module.source, module.graph, options, segments).program;
     program.placement = module.placement;
     program.is_from_cache = true;
     program.runner = std::make_shared<const ProgramRunner>(program);

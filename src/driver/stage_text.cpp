@@ -251,9 +251,11 @@ class StageParser {
     reader.next("program");
     std::vector<std::shared_ptr<const Graph>> segments;
     for (const ModuleSegment& segment : module.segments) segments.push_back(segment.module->source);
-    module.program = reader.parsed([&](const std::string& body) {
+    ParsedProgram parsed = reader.parsed([&](const std::string& body) {
       return parse_program({.text = body, .objects = {}}, module.source, module.graph, options_, segments);
     });
+    module.program = std::move(parsed.program);
+    module.history = std::move(parsed.history);
   }
 
   const ProgramOptions& options_;

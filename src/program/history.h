@@ -1,4 +1,4 @@
-// Inside of program: how its constants came to be, so that they can be made of other weights again (program/plan.h).
+// Inside of program: how its constants came to be, so that they can be made of other weights again (program/text.h).
 #pragma once
 
 #include <optional>

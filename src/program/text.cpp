@@ -186,16 +186,16 @@ class Parser {
         program_(new_program(std::move(source), ready, options)),
         preparer_(*here_) {}
 
-  Program run() {
+  ParsedProgram run() {
     const std::vector<TextBlock> blocks = parse_blocks(text_.text);
     for (const TextBlock& block : blocks) note_kernel(block);
     load_kernels();
     program_.bindings = bind_symbols(graph());
     program_.inputs = graph().inputs();
     for (const TextBlock& block : blocks) add(block);
-    for (uint32_t constant : kept_) program_.constants.push_back(at(constants_, constant));
+    for (uint32_t constant : history_.kept) program_.constants.push_back(at(constants_, constant));
     if (report_) program_.memory_report = std::make_shared<const MemoryReport>(std::move(*report_));
-    return std::move(program_);
+    return {std::move(program_), std::move(history_)};
   }
 
  private:
@@ -282,10 +282,10 @@ class Parser {
     if (word == "symbol") return program_.symbols.emplace_back(std::string(line.until("\n"))), void();
     if (word == "space") return add_space(line);
     if (word == "slot") return add_slot(line);
-    if (word == "constants") return constants_.resize(parse_id(line, "a count"));
+    if (word == "constants") return constants_.resize(history_.constants = parse_id(line, "a count"));
     if (word == "leaf") return add_leaf(line);
     if (word == "step") return add_step(line, block);
-    if (word == "kept") return kept_ = parse_ids(line, "a constant"), void();
+    if (word == "kept") return history_.kept = parse_ids(line, "a constant"), void();
     if (word == "packing") return add_packing(parse_id(line, "a slot"));
     if (word == "state") return add_state(leaf_of(graph(), parse_id(line, "a leaf")));
     if (word == "task") return program_.tasks.push_back(task_of(line, block)), void();
@@ -370,8 +370,10 @@ class Parser {
     const uint32_t constant = parse_id(line, "a constant");
     line.expect("of");
     const uint32_t number = parse_id(line, "a leaf");
-    const Graph& of = line.accept_word("in") ? *at(segments_, parse_id(line, "a segment")) : graph();
-    at(constants_, constant) = leaf_of(of, number).data.contiguous();
+    std::optional<uint32_t> segment;
+    if (line.accept_word("in")) segment = parse_id(line, "a segment");
+    at(constants_, constant) = leaf_of(segment ? *at(segments_, *segment) : graph(), number).data.contiguous();
+    history_.leaves.push_back({constant, number, segment});
   }
 
   static std::vector<ConstantUse> parse_uses(Cursor& line) {
@@ -404,9 +406,9 @@ class Parser {
     run_step(step, constants_, preparer_);
     if (step.preparation && step.inputs.size() == 1) {
       program_.packings.push_back({constant_of(constants_, step.inputs[0]), *step.preparation, kNoSlot,
-                                   part_of(steps_, constants_, step.inputs[0])});
+                                   part_of(history_.steps, constants_, step.inputs[0])});
     }
-    steps_.push_back(std::move(step));
+    history_.steps.push_back(std::move(step));
   }
 
   void add_packing(uint32_t slot) { at(program_.packings, packings_++).slot = slot; }
@@ -460,9 +462,8 @@ class Parser {
   std::vector<std::shared_ptr<const std::string>> objects_;
   std::vector<ParsedKernel> kernels_;
   std::vector<Tensor> constants_;
-  std::vector<uint32_t> kept_;
+  ConstantHistory history_;
   size_t packings_ = 0;
-  std::vector<ConstantStep> steps_;
   std::optional<MemoryReport> report_;
 };
 
@@ -470,8 +471,8 @@ class Parser {
 
 ProgramText text_of(const Program& program, const ConstantHistory& history) { return Printer(program, history).run(); }
 
-Program parse_program(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
-                      const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments) {
+ParsedProgram parse_program(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
+                            const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments) {
   return Parser(text, std::move(source), ready, options, segments).run();
 }
 

@@ -34,11 +34,16 @@ struct ProgramText {
 
 ProgramText text_of(const Program& program, const ConstantHistory& history);
 
+struct ParsedProgram {
+  Program program;
+  ConstantHistory history;
+};
+
 // The program that the text describes, for a graph that differs from the original in the data of its leaves alone:
 // `source` as given, `ready` as fused. Constants are computed anew from the leaves. Nothing is compiled if the objects
 // are there; else `options.backend` and devices compile the kernels. `segments` are the graphs of devices' segments.
 // The program has no runner yet. Throws an Error for a text that does not describe such a program.
-Program parse_program(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
-                      const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments = {});
+ParsedProgram parse_program(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
+                            const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments = {});
 
 }  // namespace tenon
