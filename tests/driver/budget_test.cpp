@@ -111,6 +111,35 @@ TEST(Budget, TheLeastIsEnoughForEachFunctionOfTheRuntime) {
   }
 }
 
+// Each thread of an attention packs keys and values of its own.
+TEST(Budget, CountsTheScratchOfEachThread) {
+  const auto least_of = [](int64_t threads) {
+    const ThreadCount count(threads);
+    const Graph graph = parse_graph(
+                            "graph g(%q: f32[8, 400, 64], %k: f32[8, 400, 64]) {\n"
+                            " %y = scaled_dot_product_attention(%q, %k, %k, none)\n return %y\n}")
+                            .value();
+    const auto refused = compile_program(graph, {.budget = 1000});
+    EXPECT_FALSE(refused.ok());
+    return number_after(refused.diagnostic().message, "the least is ");
+  };
+  EXPECT_GT(least_of(4), least_of(1));
+}
+
+TEST(Budget, TensorsOfComputedSizesAreFreedAfterTheirLastReader) {
+  const auto peak_of = [](int sorts) {
+    std::string text = "graph g(%x: f32[1000]) {\n %i = nonzero(%x) {count=K}\n %s0 = reshape(%i) {shape=[K]}\n";
+    for (int i = 0; i < sorts; ++i) text += fmt::format(" %s{} = argsort(%s{})\n", i + 1, i);
+    const Program program = compile_program(parse_graph(text + fmt::format(" return %s{}\n}}", sorts)).value()).value();
+    const auto context = program.runner->make_context({});
+    Tensor x = Tensor::zeros(DType::kF32, {1000});
+    for (int64_t i = 0; i < 1000; ++i) x.set_real(i, 1);
+    ProgramRunner::run_in(*context, program, std::vector{x});
+    return context->allocator().peak();
+  };
+  EXPECT_EQ(peak_of(6), peak_of(2));
+}
+
 // Sizes that depend on data: the run finds out.
 TEST(Budget, ARunKeepsTheBudgetForSizesThatItComputes) {
   const Graph graph = parse_graph("graph g(%x: f32[10000]) {\n %i = nonzero(%x) {count=K}\n return %i\n}").value();

@@ -226,6 +226,13 @@ TEST(PartitionSeconds, ASegmentMayPassSeveralClaimants) {
   EXPECT_EQ(owner_of_tanh(claimants), 2u);
 }
 
+TEST(PartitionSeconds, ASegmentMovesToWhereItSavesMost) {
+  std::vector<Claimant> claimants = timed(1e-6, 50e-6);  // to the CPU it saves 3.8 us
+  claimants.insert(claimants.begin() + 1, test::timed_claimant("dsp", {{"tanh", 5e-6}}));
+  claimants[1].shares_host_memory = true;
+  EXPECT_EQ(owner_of_tanh(claimants), 1u);
+}
+
 TEST(PartitionSeconds, ASegmentIsJudgedWithWhatHangsTogether) {
   const Graph graph = parse_graph(R"(graph g(%x: f32[64, 64], %y: f32[64, 64]) {
   %a: f32[64, 64] = tanh(%x)

@@ -72,5 +72,39 @@ TEST(Device, AnEmptyTensorHasAnAddressOfItsOwn) {
   EXPECT_THROW(DeviceBlock(device, 10), StatusError);  // at the address of an empty tensor
 }
 
+// A device that allocates in the middle of what it allocated before.
+TEST(Device, MemoryInsideOfOtherMemoryIsAnError) {
+  static uint64_t next;
+  next = 4096;
+  tenon_device_api api = small_device();
+  api.allocate = [](tenon_device*, uint64_t, uint64_t alignment, void** memory, tenon_text*) {
+    *memory = reinterpret_cast<void*>(next);
+    next += alignment;
+    return TENON_OK;
+  };
+  api.free = [](tenon_device*, void*) {};
+  api.copy = [](tenon_device*, void*, const void*, uint64_t, int, uint64_t*, tenon_text*) { return TENON_OK; };
+  const auto device = std::make_shared<Device>(api, "");
+  const DeviceBlock first(device, 2 * device->info().alignment);
+  EXPECT_THROW(DeviceBlock(device, 1), StatusError);
+}
+
+TEST(Device, GivesAnEventOnce) {
+  static bool is_given;
+  is_given = false;
+  tenon_device_api api = small_device();
+  api.wait = [](tenon_device*, uint64_t, tenon_text*) { return TENON_OK; };
+  api.events = [](tenon_device*, tenon_device_event* events, uint64_t, uint64_t* count, tenon_text*) {
+    *count = is_given ? 0 : 1;
+    if (!is_given) events[0] = {.ticket = 7, .begin_ns = 10, .end_ns = 30};
+    is_given = true;
+    return TENON_OK;
+  };
+  const auto device = std::make_shared<Device>(api, "");
+  EXPECT_EQ(device->event_of(8).end_ns, 0u);
+  EXPECT_EQ(device->event_of(7).end_ns, 30u);
+  EXPECT_EQ(device->event_of(7).end_ns, 0u);
+}
+
 }  // namespace
 }  // namespace tenon::runtime
