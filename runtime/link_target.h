@@ -1,4 +1,4 @@
-// What linking an object file takes of its architecture: relocations, and jumps to functions at any address.
+// The part of linking that depends on the architecture: relocations, and jumps to functions at any address.
 //
 // loader.cpp links with the target of this machine. Both targets are compiled everywhere, so that tests of one machine
 // link objects of the other, without running them.

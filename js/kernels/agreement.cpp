@@ -107,7 +107,7 @@ __attribute__((export_name("agree"))) const char* tenon_agree(uint32_t seed, uin
   return failure.c_str();
 }
 
-// The same for one kernel, as text: for people who look for a mistake.
+// The same for one kernel, which a debugger calls with the kernel's text.
 __attribute__((export_name("agree_on"))) const char* tenon_agree_on(const char* text) {
   static std::string failure;
   try {

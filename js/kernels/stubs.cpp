@@ -1,4 +1,4 @@
-// What a compiler in a page goes without: devices of plug-ins, an environment, and a system to ask.
+// Replaces parts that a compiler in a page does not have: devices of plug-ins, the environment, the operating system.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -107,7 +107,7 @@ EXPORT(tree_schedule)(const LoopTree* tree, LoopTree** result) {
   return guarded([&] { *result = new LoopTree(default_schedule(tree->ir, wasm_machine())); });
 }
 
-// What corresponds to a ref in another tree, which edits made of this one; -1: nothing does.
+// The ref in an edited tree that corresponds to a ref of this tree; -1: none does.
 EXPORT(tree_map_ref)(const LoopTree* tree, int32_t ref, const LoopTree* after, int32_t* result) {
   return guarded([&] {
     const TreeRef found = loops::map_ref(*tree, ref_in(*tree, ref), *after);

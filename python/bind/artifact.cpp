@@ -147,7 +147,7 @@ class Artifact {
   // `body` has the states to itself, and must not touch Python.
   template <class Body>
   auto with_states(Body body) {
-    const WithoutGil unlocked;  // whoever runs holds the mutex for long
+    const WithoutGil unlocked;  // A run may hold the mutex for long, and needs the interpreter.
     const std::lock_guard lock(file_->mutex);
     return call_runtime([&] { return body(*file_->states); });
   }

@@ -9,7 +9,7 @@ import warnings
 SUPPORTED = ("2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
 TESTED = "2.13"  # all tests run with this one
 
-# What is known to break with others.
+# Releases that are known to break, and what breaks.
 BROKEN: dict[str, str] = {}
 
 

@@ -36,7 +36,7 @@ class Workload {
 struct Schedule {
   loops::LoopTree tree;
   double seconds;
-  // Schedule/edit.h, applied to the start of the search, or to candidate number `candidate`.
+  // The text of edits (schedule/edit.h): of the start of the search, or of candidate number `candidate`.
   std::vector<std::string> edits;
   int candidate = -1;  // -1: the start of the search
 };

@@ -69,7 +69,7 @@ GroupList without_unused(const Graph& graph, const GroupList& groups) {
   return kept;
 }
 
-// The groups as they were before anything was computed again, and who computes what.
+// The groups before rematerialization, and which group computes each value.
 struct Origin {
   const Graph& graph;
   const std::vector<FusedGroup>& groups;
@@ -385,7 +385,8 @@ class Rematerializer {
     return work;
   }
 
-  // Whether all of it, and all who read its result there, is element by element in one shape.
+  // Whether every node of `again`, and every node of the reader that reads its result, works element by element in one
+  // shape.
   bool can_be_part(const FusedGroup& again, ValueRef value, const FusedGroup& reader) const {
     if (again.kind != GroupKind::kKernel || reader.kind != GroupKind::kKernel) return false;
     if (again.nodes.size() + reader.nodes.size() > kMostNodesOfGroup) return false;

@@ -200,7 +200,7 @@ const OpDef kEmbeddingBag{
     .peer = torch_is(
         "F.embedding_bag(index.long(), weight, offsets.long(), mode=mode,  per_sample_weights=per_sample_weights, "
         "include_last_offset=include_last_offset, padding_idx=None if padding_idx < 0 else padding_idx)"),
-    // Random offsets are not valid offsets: tests/graph/index_test.cpp has several bags with entries.
+    // Random offsets are not valid offsets: tests/ops/index_test.cpp has several bags with entries.
     .samples =
         Samples{"T[5, 3], i64[4] in 0..4, i64[1] in 0..0, none",
                 "T[5, 3], i64[4] in 0..4, i64[3] in 0..0, none; mode=\"max\"",

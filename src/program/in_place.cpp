@@ -146,7 +146,7 @@ class InPlacePlanner {
     }
   }
 
-  // A size that a task finds out comes before who needs it.
+  // The task that finds out a size comes before the tasks that need the size.
   void note_sizes(uint32_t task) {
     const auto late_symbols = [&](uint32_t id, const auto& visit) {
       for (const Expr& size : slot(id).type.shape) {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 60  # of a function
-FOLDERS = ["src", "runtime", "tools", "accelerators"]  # python/bind/ is one table after the other
+FOLDERS = ["src", "runtime", "tools", "accelerators", "js"]  # python/bind/ is one table after the other
 
 # Strings, characters, comments and preprocessor lines: braces in them count for nothing.
 NO_CODE = re.compile(
@@ -69,3 +69,25 @@ def test_no_function_is_longer_than_a_screen():
                 name = " ".join(head.split())[-60:]
                 assert lines <= MOST_LINES, f"{path.relative_to(ROOT)}:{first}: {lines} lines: {name}"
     assert found > 5000
+
+
+# Names that examples in comments give to files, and headers that the build makes.
+NO_FILES = re.compile(r"model\.py|.*_generated\.h|embedded/.*|Linking\.md")
+FILE = re.compile(r"(?<![\w/.<-])(?:[\w-]+/)*[\w-]+\.(?:h|hpp|cpp|py|mjs|fbs|md)\b")
+
+
+def test_comments_name_files_that_there_are():
+    folders = [*FOLDERS, "python", "include", "format", "tests", "bench", "examples", "docs", "web", "cmake"]
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files = [str(path.relative_to(ROOT)) for path in (*paths, *ROOT.glob("*.*"))]
+    ends = {"/".join(file.split("/")[i:]) for file in files for i in range(file.count("/") + 1)}
+    found = 0
+    for file in files:
+        if not file.endswith((".h", ".cpp", ".hpp", ".c", ".py", ".mjs")) or not file.startswith((*FOLDERS, "python")):
+            continue
+        for number, line in enumerate((ROOT / file).read_text().splitlines(), 1):
+            comment = re.search(r"(?://|# |^ ?\*).*", line)
+            for name in FILE.findall(comment[0]) if comment else []:
+                found += 1
+                assert name in ends or NO_FILES.fullmatch(name), f"{file}:{number}: there is no {name}"
+    assert found > 100

@@ -41,7 +41,7 @@ struct LaunchTrace {
   uint32_t task = 0;
   const Task* of = nullptr;
   std::vector<CommandInfo> commands;
-  std::shared_ptr<const TileCode> tiles;  // of a tile machine: whom commands wait for
+  std::shared_ptr<const TileCode> tiles;  // Of a tile machine: which commands each command waits for.
   LaunchAnswers answers;
 };
 

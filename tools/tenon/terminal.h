@@ -10,7 +10,7 @@
 
 namespace tenon::cli {
 
-// Thrown when whoever reads standard output has gone: nothing is wrong, and nothing more is to be done.
+// Thrown when the reader of standard output has closed it (`tenon ... | head`). The command ends without an error.
 struct ClosedPipe {};
 
 void print(std::string_view text);        // to standard output; fails when it cannot be written

@@ -422,8 +422,8 @@ class Training {
     return ends_epoch || is_due || position_.step == total_;
   }
 
-  // Metrics before the states: whoever resumes finds those of all steps that the states are of. What cannot be written
-  // does not end the training: the next checkpoint may have a place, and there are other outputs.
+  // Writes metrics before the states: a resumed training then has the metrics of all steps before its states. A file
+  // that cannot be written does not end the training: the next checkpoint may succeed, and there are other outputs.
   void save() {
     if (metrics_) outputs_.attempt([&] { metrics_->flush(); });
     write_position(programs_.states().notes(), position_);

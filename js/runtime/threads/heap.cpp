@@ -8,7 +8,7 @@ namespace {
 
 std::atomic_flag taken;
 
-// It is held for a moment, and the thread of a page must not sleep.
+// Spins: the lock is held for a moment, and the thread of a page must not sleep.
 template <class Call>
 auto alone(Call call) {
   while (taken.test_and_set(std::memory_order_acquire)) {

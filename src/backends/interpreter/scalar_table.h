@@ -1,4 +1,5 @@
-// The elementwise ops as a table of C++ functions: the text of runtime/scalar_ops.inc, for who runs portable kernels.
+// The elementwise ops as a table of C++ functions, with which the runtime runs portable kernels: the text of
+// runtime/scalar_ops.inc.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 namespace tenon::wasm {
 namespace {
 
-constexpr Op kNo = {};  // There is no such instruction.
+constexpr Op kNo = {};  // The type has no such instruction.
 
 // A primitive in each type that has arithmetic.
 struct Forms {
@@ -278,7 +278,7 @@ WasmValue Arithmetic::multiply_add(const WasmValue& a, const WasmValue& b, const
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-// What no instruction computes is a call, in f64.
+// Calls an imported function, in f64: for primitives that no instruction computes.
 WasmValue Arithmetic::call(Primitive primitive, DType dtype, const std::vector<WasmValue>& x) {
   const Signature signature{std::vector(x.size(), ValueType::kF64), {ValueType::kF64}};
   const uint32_t function = function_.module().import(definition_of(primitive).name, signature);

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kPrefixed = 0xfc00;  // Codes from here on have the prefix 0xfc,
 constexpr uint32_t kVectors = 0xfd000;  // and from here on 0xfd.
 constexpr uint8_t kNoResult = 0x40;     // The type of a block.
-constexpr uint32_t kSmallestAlign = 0;  // What a kernel is given need not be aligned.
+constexpr uint32_t kSmallestAlign = 0;  // Buffers of kernels need not be aligned.
 
 void add_byte(std::string& bytes, uint32_t byte) { bytes += static_cast<char>(byte); }
 

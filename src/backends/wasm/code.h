@@ -10,7 +10,7 @@ namespace tenon::wasm {
 
 enum class ValueType : uint8_t { kI32 = 0x7f, kI64 = 0x7e, kF32 = 0x7d, kF64 = 0x7c, kV128 = 0x7b };
 
-// What follows an instruction.
+// The operands that stand behind an instruction's code.
 enum class Immediates : uint8_t {
   kNone,
   kBlockType,

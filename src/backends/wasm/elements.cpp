@@ -86,7 +86,7 @@ uint32_t Elements::push_address(const Allocation& memory, const Expr& position) 
   return is_offset ? static_cast<uint32_t>(offset.constant()) : 0;
 }
 
-// What was loaded before, or what `load` leaves on the stack.
+// The value of an earlier load from the same place, or else the value that `load` pushes.
 template <class Load>
 WasmValue Elements::loaded(const Allocation& memory, const Expr& position, int64_t lanes, LoadKey::Kind kind,
                            Load load) {

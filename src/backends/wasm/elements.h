@@ -25,7 +25,7 @@ class Elements {
   InLocals arrays_for_locals() const;  // what the draft found
 
   bool needs_memory(const Compiler::Allocation& memory) const;
-  Symbol pointer_of(const Compiler::Allocation& memory) const;  // defined by whoever knows the address
+  Symbol pointer_of(const Compiler::Allocation& memory) const;  // emit.cpp defines it
 
   // ---- numbers ----
   WasmValue load(const Compiler::Allocation& memory, const Expr& position);

@@ -223,7 +223,7 @@ class WasmEmitter {
 
   Expr stride_of(const Access& access) const { return known(*compiler_.stride(access, vector_)); }
 
-  // What is in the array of an access: a number, or in a vectorized loop a vector.
+  // Loads the elements of an access: one number, or in a vectorized loop a vector.
   WasmValue stored(const Access& access) {
     const Expr position = position_of(access);
     if (lanes_ == 1) return elements_.load(*access.memory, position);
@@ -272,7 +272,7 @@ class WasmEmitter {
     for (const Lookup& lookup : node.lookups()) literals_.erase(lookup.symbol);
   }
 
-  // One value for all lanes. Its symbol is another one each time, since expressions are kept by their symbols.
+  // Looks up one index for all lanes. Each lookup gets a new symbol: expressions are remembered by their symbols.
   void look_up(const Lookup& lookup, TreeRef ref) {
     const Access access = compiler_.gen_lookup(lookup, ref);
     const WasmValue index = arithmetic_.cast(number(access.node, position_of(access)), DType::kI64);

@@ -150,7 +150,7 @@ void Function::compute(const Expr& expr, ValueType type, size_t level) {
   }
 }
 
-// What is known in a scope around is added up there.
+// Adds the terms that an outer scope knows in that scope, once.
 void Function::add_up(const Expr& sum, ValueType type, size_t level) {
   std::vector<Expr> here, outside;
   for (const Expr& term : sum.operands()) (level_of(term) < level ? outside : here).push_back(term);
@@ -199,7 +199,8 @@ void Function::divide(const Expr& expr, ValueType type, size_t level) {
     const Op op = is_rest ? either(type, Op::kI32And, Op::kI64And) : either(type, Op::kI32ShrS, Op::kI64ShrS);
     return scopes_[level].code.op(op);
   }
-  // What is computed early may not be needed, so that a divisor may be 0: the function does not mind.
+  // An expression may be computed before a guard says that it is needed: its divisor may be 0. The functions
+  // kFloorDiv and kFloorMod allow that; instructions would trap.
   if (divisor.is_constant() && divisor.constant() > 0 && bounds(dividend, *ranges_).low >= 0) {
     push(divisor, type, level);
     const Op op = is_rest ? either(type, Op::kI32RemS, Op::kI64RemS) : either(type, Op::kI32DivS, Op::kI64DivS);

@@ -7,7 +7,7 @@
 namespace tenon::wasm {
 namespace {
 
-// One function of x, whose other locals are vectors.
+// Writes a function of one vector x. All its locals are vectors.
 class Writer {
  public:
   static constexpr uint32_t kX = 0;

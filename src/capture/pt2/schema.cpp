@@ -409,7 +409,7 @@ Dictionary<std::vector<std::string>> field_names(const std::optional<Json>& json
   return result;
 }
 
-// Of the model itself; those of its modules only matter to who wants to take it apart.
+// The signature of the model itself. Those of its modules matter only where a model is taken apart.
 std::optional<CallSignature> call_signature(const Json& module) {
   const auto fields = field_names(module.find("treespec_namedtuple_fields"));
   std::optional<CallSignature> result;
