@@ -205,7 +205,7 @@ void ThreadEmitter::root_launch(TreeRef root) {
   has_threads_ = plan_.has_threads(root);
   Expr threads = 1;
   const Expr blocks = grid_of(root, &threads);
-  const bool is_grid_fold = tree_.kind(root) == LoopTree::LOOP && plan_.role(root) == Role::kGridFold;
+  const bool is_grid_fold = tree_.kind(root) == LoopTree::LOOP && plan_.role(root) == LoopRole::kGridFold;
   std::set<int64_t> arrays = memory_below(root);
   if (is_grid_fold) {
     for (NodeRef sum : plan_.folded_by(root)) {
@@ -256,18 +256,18 @@ ThreadEmitter::Expr ThreadEmitter::count_of(const std::vector<TreeRef>& chain) c
 }
 
 ThreadEmitter::Expr ThreadEmitter::grid_of(TreeRef root, Expr* threads) {
-  const Role role = tree_.kind(root) == LoopTree::LOOP ? plan_.role(root) : Role::kSerial;
-  if (role == Role::kGridThread) {
+  const LoopRole role = tree_.kind(root) == LoopTree::LOOP ? plan_.role(root) : LoopRole::kSerial;
+  if (role == LoopRole::kGridThread) {
     *threads = kStreamThreads;
     return min(ceildiv(count_of(plan_.chain(root)), kStreamThreads), kMostBlocks);
   }
-  if (role == Role::kGridFold) {
+  if (role == LoopRole::kGridFold) {
     *threads = kStreamThreads;
     const Expr blocks = ceildiv(count_of(plan_.chain(root)), kStreamThreads * kElementsOfThread);
     return max(min(blocks, kMostFoldBlocks), 1);  // a fold of nothing has a result, too
   }
   *threads = has_threads_ ? threads_of(root) : Expr(1);
-  return role == Role::kBlock ? min(count_of(plan_.chain(root)), kMostBlocks) : Expr(1);
+  return role == LoopRole::kBlock ? min(count_of(plan_.chain(root)), kMostBlocks) : Expr(1);
 }
 
 // As many threads as the longest loop has work for.
@@ -275,8 +275,8 @@ ThreadEmitter::Expr ThreadEmitter::threads_of(TreeRef root) {
   Expr most = 1;
   tree_.walk(
       [&](TreeRef ref, int) {
-        const Role role = tree_.kind(ref) == LoopTree::LOOP ? plan_.role(ref) : Role::kSerial;
-        if (role == Role::kThread || role == Role::kFold) most = max(most, count_of(plan_.chain(ref)));
+        const LoopRole role = tree_.kind(ref) == LoopTree::LOOP ? plan_.role(ref) : LoopRole::kSerial;
+        if (role == LoopRole::kThread || role == LoopRole::kFold) most = max(most, count_of(plan_.chain(ref)));
       },
       root);
   const Expr warps = ceildiv(most, kWarp * kElementsOfThread);
@@ -303,10 +303,10 @@ void ThreadEmitter::body(const std::vector<TreeRef>& children) {
 
 void ThreadEmitter::loop(TreeRef ref) {
   switch (plan_.role(ref)) {
-    case Role::kSerial:
+    case LoopRole::kSerial:
       return serial(ref);
-    case Role::kFold:
-    case Role::kGridFold:
+    case LoopRole::kFold:
+    case LoopRole::kGridFold:
       return fold(ref);
     default:
       return spread(ref);
@@ -355,10 +355,10 @@ void ThreadEmitter::spread(TreeRef ref) {
   const std::vector<TreeRef> chain = plan_.chain(ref);
   const auto children = [&] { body(tree_.children(chain.back())); };
   switch (plan_.role(ref)) {
-    case Role::kBlock:
+    case LoopRole::kBlock:
       note(plan_.touched_below(ref));
       return in_chain(chain, block_number(), block_count(), children);
-    case Role::kGridThread: {
+    case LoopRole::kGridThread: {
       Value* const first = b_.CreateAdd(b_.CreateMul(block_number(), thread_count()), thread());
       Value* const all = b_.CreateMul(block_count(), thread_count());
       return on_threads([&] { in_chain(chain, first, all, children); });
@@ -399,7 +399,7 @@ void ThreadEmitter::in_chain(const std::vector<TreeRef>& chain, Value* first, Va
 // to the total; of a fold on all blocks it stores them.
 void ThreadEmitter::fold(TreeRef ref) {
   fold_parts(plan_.chain(ref), [&](NodeRef sum, Value* all) {
-    if (plan_.role(ref) == Role::kGridFold) {
+    if (plan_.role(ref) == LoopRole::kGridFold) {
       const Compiler::Allocation parts = parts_of(sum);
       const auto put = [&] {
         llvm::Type* const type = values_.memory_type(parts.dtype);
@@ -425,7 +425,7 @@ void ThreadEmitter::fold_parts(const std::vector<TreeRef>& chain, const std::fun
   }
   Value* first = thread();
   Value* step = thread_count();
-  if (plan_.role(chain[0]) == Role::kGridFold) {
+  if (plan_.role(chain[0]) == LoopRole::kGridFold) {
     first = b_.CreateAdd(b_.CreateMul(block_number(), step), first);
     step = b_.CreateMul(block_count(), step);
   }

@@ -112,7 +112,7 @@ class AttentionFinder {
     collect_makers(found_.scores.a, found_.scores.product, queries_);
     collect_makers(found_.mix.b, found_.mix.product, values_);
     for (NodeRef ref : ir_.order()) {
-      const std::optional<Stage> stage = on_scores_.contains(ref) ? stage_after(ref) : stage_before(ref);
+      const std::optional<AttentionStage> stage = on_scores_.contains(ref) ? stage_after(ref) : stage_before(ref);
       if (!stage) return false;
       stages_[ref] = *stage;
       found_.stages.emplace_back(ref, *stage);
@@ -132,22 +132,22 @@ class AttentionFinder {
 
   static bool is_elementwise(const Node& node) { return node.as<loops::Compute>() || node.as<View>(); }
 
-  std::optional<Stage> stage_before(NodeRef ref) const {
-    if (ref == found_.scores.product) return Stage::kScores;
+  std::optional<AttentionStage> stage_before(NodeRef ref) const {
+    if (ref == found_.scores.product) return AttentionStage::kScores;
     if (keys_.contains(ref))
-      return only_over(ref, {found_.block, found_.group, found_.lane, found_.features}, Stage::kKeys);
-    if (queries_.contains(ref)) return only_over(ref, {found_.query, found_.features}, Stage::kQueries);
+      return only_over(ref, {found_.block, found_.group, found_.lane, found_.features}, AttentionStage::kKeys);
+    if (queries_.contains(ref)) return only_over(ref, {found_.query, found_.features}, AttentionStage::kQueries);
     if (values_.contains(ref))
-      return only_over(ref, {found_.block, found_.group, found_.lane, found_.columns}, Stage::kValues);
+      return only_over(ref, {found_.block, found_.group, found_.lane, found_.columns}, AttentionStage::kValues);
     const Node& node = ir_.node(ref);
     const bool is_beside_scores = is_elementwise(node) && node.has(found_.lane) && serves_scores(ref);
-    return is_beside_scores ? Stage::kRaw : Stage::kBefore;
+    return is_beside_scores ? AttentionStage::kRaw : AttentionStage::kBefore;
   }
 
-  std::optional<Stage> only_over(NodeRef ref, Vars vars, Stage stage) const {
+  std::optional<AttentionStage> only_over(NodeRef ref, Vars vars, AttentionStage stage) const {
     vars.insert(vars.end(), found_.batch.begin(), found_.batch.end());
     const auto is_known = [&](VarRef var) { return is_in(vars, var); };
-    return std::ranges::all_of(ir_.iteration_vars(ref), is_known) ? stage : Stage::kBefore;
+    return std::ranges::all_of(ir_.iteration_vars(ref), is_known) ? stage : AttentionStage::kBefore;
   }
 
   // Whether all readers are elementwise nodes on scores. A mask is such a node.
@@ -160,13 +160,13 @@ class AttentionFinder {
     });
   }
 
-  std::optional<Stage> stage_after(NodeRef ref) const {
-    if (ref == found_.scores.sum) return Stage::kScores;
-    if (ref == found_.mix.product || ref == found_.mix.sum) return Stage::kMix;
+  std::optional<AttentionStage> stage_after(NodeRef ref) const {
+    if (ref == found_.scores.sum) return AttentionStage::kScores;
+    if (ref == found_.mix.product || ref == found_.mix.sum) return AttentionStage::kMix;
     const Node& node = ir_.node(ref);
     if (!is_elementwise(node) && !node.as<Reduce>() && !node.as<Write>()) return {};
     if (!node.lookups().empty() || !reads_in_place(ref)) return {};
-    Stage stage = Stage::kRaw;
+    AttentionStage stage = AttentionStage::kRaw;
     for (NodeRef input : node.inputs) {
       if (const auto known = stages_.find(input); known != stages_.end() && on_scores_.contains(input)) {
         stage = std::max(stage, known->second);
@@ -174,10 +174,11 @@ class AttentionFinder {
     }
     // A view of the results of blocks selects the blocks that exist. It runs after all blocks.
     const bool is_of_blocks = node.as<View>() && !node.has(found_.lane);
-    const bool is_late = stage >= Stage::kMix || node.as<Write>() || ir_.folds(ref, found_.block) || is_of_blocks;
-    if (is_late) return fits_end(ref) ? std::optional(Stage::kEnd) : std::nullopt;
-    if (stage <= Stage::kRaw && has_all_of_scores(node)) return Stage::kRaw;
-    return fits_rows(ref) ? std::optional(Stage::kRows) : std::nullopt;
+    const bool is_late =
+        stage >= AttentionStage::kMix || node.as<Write>() || ir_.folds(ref, found_.block) || is_of_blocks;
+    if (is_late) return fits_end(ref) ? std::optional(AttentionStage::kEnd) : std::nullopt;
+    if (stage <= AttentionStage::kRaw && has_all_of_scores(node)) return AttentionStage::kRaw;
+    return fits_rows(ref) ? std::optional(AttentionStage::kRows) : std::nullopt;
   }
 
   // Whether the node reads everything that depends on scores at its own index. Then rows and blocks can run separately.
@@ -216,7 +217,7 @@ class AttentionFinder {
   std::set<NodeRef> keys_;
   std::set<NodeRef> queries_;
   std::set<NodeRef> values_;
-  std::map<NodeRef, Stage> stages_;
+  std::map<NodeRef, AttentionStage> stages_;
 };
 
 // ---- the schedule ---------------------------------------------------------------------------------------------------
@@ -239,15 +240,15 @@ class AttentionScheduler {
 
   LoopTree run() {
     set_outer();
-    keep(Stage::kRaw, a_.scores.sum);
-    keep(Stage::kMixed, a_.mix.sum);
+    keep(AttentionStage::kRaw, a_.scores.sum);
+    keep(AttentionStage::kMixed, a_.mix.sum);
     // Nodes that are not packed run in the tile that reads them.
-    if (is_dots_) move(Stage::kKeys, Stage::kScores);
-    if (is_dots_ || !are_values_packed()) move(Stage::kValues, Stage::kMix);
-    std::map<Stage, std::vector<NodeRef>> stages;
+    if (is_dots_) move(AttentionStage::kKeys, AttentionStage::kScores);
+    if (is_dots_ || !are_values_packed()) move(AttentionStage::kValues, AttentionStage::kMix);
+    std::map<AttentionStage, std::vector<NodeRef>> stages;
     for (const auto& [ref, stage] : a_.stages) {
       stages[stage].push_back(ref);
-      if (stage != Stage::kBefore) ir_.set_loops(ref, loops_of(ref, stage));
+      if (stage != AttentionStage::kBefore) ir_.set_loops(ref, loops_of(ref, stage));
     }
     std::vector<NodeRef> order;
     for (const auto& [stage, refs] : stages) order.insert(order.end(), refs.begin(), refs.end());
@@ -516,23 +517,23 @@ class AttentionScheduler {
     return loops;
   }
 
-  LoopSpecs loops_of(NodeRef ref, Stage stage) const {
+  LoopSpecs loops_of(NodeRef ref, AttentionStage stage) const {
     switch (stage) {
-      case Stage::kKeys:
+      case AttentionStage::kKeys:
         return loops_it_has(ref, key_loops());
-      case Stage::kValues:
+      case AttentionStage::kValues:
         return loops_it_has(ref, value_loops());
-      case Stage::kQueries:
+      case AttentionStage::kQueries:
         return loops_it_has(ref, query_loops());
-      case Stage::kScores:
+      case AttentionStage::kScores:
         return a_.tile ? tiles_of_scores() : is_dots_ ? dot_loops() : score_tile(true);
-      case Stage::kRaw:
+      case AttentionStage::kRaw:
         return a_.tile ? after_tiles_of_scores() : score_tile(false);
-      case Stage::kRows:
+      case AttentionStage::kRows:
         return ref == a_.packed_weights ? packed_weight_loops() : row_loops(ref);
-      case Stage::kMix:
+      case AttentionStage::kMix:
         return a_.tile ? tiles_of_mix() : mix_tile(true);
-      case Stage::kMixed:
+      case AttentionStage::kMixed:
         return a_.tile ? after_tiles_of_mix() : mix_tile(false);
       default:
         return end_loops(ref);
@@ -551,7 +552,7 @@ class AttentionScheduler {
   bool are_values_packed() const {
     if (a_.tile) return true;
     const auto is_work = [&](const auto& entry) {
-      if (entry.second != Stage::kValues) return false;
+      if (entry.second != AttentionStage::kValues) return false;
       const auto* view = ir_.node(entry.first).template as<View>();
       return !view || view->pieces.size() != 1 || !view->pieces[0].where.empty();
     };
@@ -560,12 +561,12 @@ class AttentionScheduler {
 
   // ---- nodes ----
 
-  void move(Stage from, Stage to) {
+  void move(AttentionStage from, AttentionStage to) {
     for (auto& [ref, stage] : a_.stages) stage = stage == from ? to : stage;
   }
 
   // Adds a node that copies the sums of a tile from registers to memory.
-  void keep(Stage stage, NodeRef sum) {
+  void keep(AttentionStage stage, NodeRef sum) {
     const std::vector<NodeRef> readers = ir_.consumers(sum);
     const auto is_in_stage = [&](NodeRef reader) { return is_in(a_.stages, std::pair(reader, stage)); };
     if (std::ranges::all_of(readers, is_in_stage)) return;

@@ -9,7 +9,7 @@
 namespace tenon {
 
 // The part of the schedule in which a node runs, in order.
-enum class Stage : uint8_t {
+enum class AttentionStage : uint8_t {
   kBefore,   // everything before attention
   kKeys,     // pack keys, once for all queries
   kValues,   // pack values, once for all queries
@@ -39,7 +39,7 @@ struct AttentionKernel {
   loops::VarRef lane = {};
   loops::VarRef features = {};
   loops::VarRef columns = {};  // features of values
-  std::vector<std::pair<loops::NodeRef, Stage>> stages = {};
+  std::vector<std::pair<loops::NodeRef, AttentionStage>> stages = {};
   // By tiles:
   const TileIntrinsic* tile = nullptr;
   loops::VarRef key = {};              // groups and lanes as one variable, filled up to whole tiles: the mix folds it

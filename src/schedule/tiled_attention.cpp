@@ -32,7 +32,7 @@ class TiledAttention {
     return cast.computes("cast") && ir_.node(cast.inputs[0]).dtype == tile_->a && ir_.consumers(ref).size() == 1;
   }
 
-  bool is_in_stage(NodeRef ref, Stage stage) const { return is_in(a_.stages, std::pair(ref, stage)); }
+  bool is_in_stage(NodeRef ref, AttentionStage stage) const { return is_in(a_.stages, std::pair(ref, stage)); }
 
   bool find_operands() {
     cast_of_queries_ = a_.scores.a;
@@ -47,9 +47,9 @@ class TiledAttention {
     if (!std::ranges::all_of(casts, [&](NodeRef ref) { return is_own_cast(ref); })) return false;
     const NodeRef keys = ir_.node(a_.scores.b).inputs[0], values = ir_.node(a_.mix.b).inputs[0];
     const auto* view = ir_.node(values).as<View>();
-    return is_in_stage(cast_of_queries_, Stage::kQueries) && is_in_stage(keys, Stage::kKeys) &&
-           is_in_stage(values, Stage::kValues) && view && view->only_piece() && view->fill == zero_of(tile_->b) &&
-           ir_.consumers(values).size() == 1 && is_weights(ir_.node(a_.mix.a));
+    return is_in_stage(cast_of_queries_, AttentionStage::kQueries) && is_in_stage(keys, AttentionStage::kKeys) &&
+           is_in_stage(values, AttentionStage::kValues) && view && view->only_piece() &&
+           view->fill == zero_of(tile_->b) && ir_.consumers(values).size() == 1 && is_weights(ir_.node(a_.mix.a));
   }
 
   bool is_weights(const Node& node) const {
@@ -66,11 +66,11 @@ class TiledAttention {
 
   // ---- changes ----
 
-  void move(NodeRef ref, Stage to) {
+  void move(NodeRef ref, AttentionStage to) {
     for (auto& [each, stage] : a_.stages) stage = each == ref ? to : stage;
   }
 
-  void add(NodeRef ref, Stage stage) { a_.stages.emplace_back(ref, stage); }
+  void add(NodeRef ref, AttentionStage stage) { a_.stages.emplace_back(ref, stage); }
 
   void replace_input(NodeRef of, NodeRef by) {
     for (NodeRef reader : ir_.consumers(of)) {
@@ -93,13 +93,13 @@ class TiledAttention {
   }
 
   void narrow_scores() {
-    move(cast_of_queries_, Stage::kScores);
-    move(a_.scores.b, Stage::kScores);
+    move(cast_of_queries_, AttentionStage::kScores);
+    move(a_.scores.b, AttentionStage::kScores);
     const NodeRef queries = ir_.node(cast_of_queries_).inputs[0];
-    if (!is_in_stage(queries, Stage::kQueries)) {
+    if (!is_in_stage(queries, AttentionStage::kQueries)) {
       const NodeRef copy = add_named_copy(ir_, queries, "_packed");
       ir_.set_input(cast_of_queries_, queries, copy);
-      add(copy, Stage::kQueries);
+      add(copy, AttentionStage::kQueries);
     }
     if (!scale_) return;
     const NodeRef scaled_queries = a_.scores.a;
@@ -108,8 +108,8 @@ class TiledAttention {
     const NodeRef sum = a_.scores.sum;
     const NodeRef scaled = ir_.add_compute(op_named("mul"), {sum, scale_}, ir_.node(sum).vars);
     replace_input(sum, scaled);
-    const auto after = std::ranges::find(a_.stages, std::pair(sum, Stage::kScores));
-    a_.stages.insert(after + 1, {scaled, Stage::kRaw});
+    const auto after = std::ranges::find(a_.stages, std::pair(sum, AttentionStage::kScores));
+    a_.stages.insert(after + 1, {scaled, AttentionStage::kRaw});
     drop(scaled_queries);
   }
 
@@ -152,16 +152,16 @@ class TiledAttention {
     const NodeRef weights = cast(old.a, tile_->a);
     a_.packed_weights = over_keys({weights, ir_.own_index(weights), {}}, ir_.node(weights).vars);
     const NodeRef values = over_keys(ir_.node(old_values).as<View>()->pieces[0], ir_.node(old_values).vars);
-    add(weights, Stage::kRows);
-    add(a_.packed_weights, Stage::kRows);
-    add(values, Stage::kValues);
+    add(weights, AttentionStage::kRows);
+    add(a_.packed_weights, AttentionStage::kRows);
+    add(values, AttentionStage::kValues);
     a_.mix.a = cast(a_.packed_weights, tile_->c);
     a_.mix.b = cast(values, tile_->c);
     Vars all = ir_.node(old.sum).vars;
     all.push_back(a_.key);
     a_.mix.product = ir_.add_compute(op_named("mul"), {a_.mix.a, a_.mix.b}, all);
     a_.mix.sum = ir_.add_reduce(op_named("add"), a_.mix.product, ir_.node(old.sum).vars);
-    for (NodeRef ref : {a_.mix.a, a_.mix.b, a_.mix.product, a_.mix.sum}) add(ref, Stage::kMix);
+    for (NodeRef ref : {a_.mix.a, a_.mix.b, a_.mix.product, a_.mix.sum}) add(ref, AttentionStage::kMix);
     replace_input(old.sum, a_.mix.sum);
     std::vector<NodeRef> dropped = {old.sum, old.product, old.b, old_values};
     std::ranges::sort(dropped, std::greater(), &NodeRef::id);

@@ -9,7 +9,7 @@ namespace {
 
 class NodeKernel : public Compiled {
  public:
-  NodeKernel(const loops::LoopTree& tree, std::shared_ptr<wasm::Node> node)
+  NodeKernel(const loops::LoopTree& tree, std::shared_ptr<wasm::NodeProcess> node)
       : node_(std::move(node)),
         bytes_(emit_wasm(tree, {.relaxed = node_->has_relaxed_simd()})),
         ir_(tree.ir),
@@ -20,7 +20,7 @@ class NodeKernel : public Compiled {
     check_arguments(ir_, memory, sizes);
     symbolic::Bindings bindings;
     for (size_t i = 0; i < sizes.size(); ++i) bindings[ir_.size_symbols()[i]] = sizes[i];
-    std::vector<wasm::Node::Array> arrays;
+    std::vector<wasm::NodeProcess::Array> arrays;
     const auto add = [&](loops::NodeRef ref, bool is_output) {
       const TensorType type = ir_.type(ref);
       const int64_t bytes = evaluate(symbolic::product(type.shape), bindings) * size_of(type.dtype);
@@ -35,7 +35,7 @@ class NodeKernel : public Compiled {
   std::string dump() const override { return wasm::to_text(bytes_); }
 
  private:
-  std::shared_ptr<wasm::Node> node_;
+  std::shared_ptr<wasm::NodeProcess> node_;
   std::string bytes_;
   loops::IR ir_;
   int64_t kernel_;
@@ -45,10 +45,10 @@ struct WasmBackend : Backend {
   WasmBackend() : Backend("wasm") {}
   std::string doc() const override { return "WebAssembly with SIMD, without LLVM; Node runs it"; }
   int hardware_requirement() const override { return kCpu; }
-  std::string missing_hardware() const override { return wasm::Node::missing(); }
+  std::string missing_hardware() const override { return wasm::NodeProcess::missing(); }
   loops::LoopTree schedule(const loops::IR& kernel) const override { return default_schedule(kernel, wasm_machine()); }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
-    return std::make_unique<NodeKernel>(tree, wasm::Node::get());
+    return std::make_unique<NodeKernel>(tree, wasm::NodeProcess::get());
   }
 };
 

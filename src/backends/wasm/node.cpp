@@ -71,21 +71,21 @@ std::string package_folder() {
   return "";
 }
 
-std::string Node::missing() {
+std::string NodeProcess::missing() {
   if (!can_run(kNode)) return "Node (the program `node`)";
   if (package_folder().empty()) return "the package of `make web`, whose folder TENON_WEB may name";
   return "";
 }
 
-std::shared_ptr<Node> Node::get() {
+std::shared_ptr<NodeProcess> NodeProcess::get() {
   static std::mutex mutex;
-  static std::shared_ptr<Node> node;
+  static std::shared_ptr<NodeProcess> node;
   const std::lock_guard lock(mutex);
-  if (!node || node->has_ended_) node = std::make_shared<Node>();
+  if (!node || node->has_ended_) node = std::make_shared<NodeProcess>();
   return node;
 }
 
-Node::Node() {
+NodeProcess::NodeProcess() {
   if (const std::string text = missing(); !text.empty()) fail("backend wasm needs {}", text);
   std::array<int, 2> ends;
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -105,12 +105,12 @@ Node::Node() {
   }
 }
 
-Node::~Node() {
+NodeProcess::~NodeProcess() {
   ::close(socket_);  // which ends it
   if (process_ > 0) ::waitpid(process_, nullptr, 0);
 }
 
-int64_t Node::load(const std::string& module) {
+int64_t NodeProcess::load(const std::string& module) {
   const std::lock_guard lock(mutex_);
   send(kLoad);
   send(static_cast<int64_t>(module.size()));
@@ -120,7 +120,7 @@ int64_t Node::load(const std::string& module) {
   return kernel;
 }
 
-void Node::unload(int64_t kernel) noexcept {
+void NodeProcess::unload(int64_t kernel) noexcept {
   const std::lock_guard lock(mutex_);
   if (has_ended_) return;
   try {
@@ -130,8 +130,8 @@ void Node::unload(int64_t kernel) noexcept {
   }
 }
 
-int64_t Node::call(int64_t kernel, std::span<const Array> arrays, std::span<const int64_t> sizes,
-                   std::span<int64_t, 4> error) {
+int64_t NodeProcess::call(int64_t kernel, std::span<const Array> arrays, std::span<const int64_t> sizes,
+                          std::span<int64_t, 4> error) {
   const std::lock_guard lock(mutex_);
   send(kCall);
   send(kernel);
@@ -155,9 +155,9 @@ int64_t Node::call(int64_t kernel, std::span<const Array> arrays, std::span<cons
 
 // ---- the socket -----------------------------------------------------------------------------------------------------
 
-void Node::send(int64_t word) { send(&word, sizeof word); }
+void NodeProcess::send(int64_t word) { send(&word, sizeof word); }
 
-void Node::send(const void* bytes, size_t count) {
+void NodeProcess::send(const void* bytes, size_t count) {
   for (const char* at = static_cast<const char*>(bytes); count > 0;) {
     const ssize_t sent = ::send(socket_, at, count, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
@@ -170,13 +170,13 @@ void Node::send(const void* bytes, size_t count) {
   }
 }
 
-int64_t Node::receive() {
+int64_t NodeProcess::receive() {
   int64_t word = 0;
   receive(&word, sizeof word);
   return word;
 }
 
-void Node::receive(void* bytes, size_t count) {
+void NodeProcess::receive(void* bytes, size_t count) {
   for (char* at = static_cast<char*>(bytes); count > 0;) {
     const ssize_t got = ::recv(socket_, at, count, 0);
     if (got < 0 && errno == EINTR) continue;
@@ -189,7 +189,7 @@ void Node::receive(void* bytes, size_t count) {
   }
 }
 
-std::string Node::receive_text() {
+std::string NodeProcess::receive_text() {
   std::string text(static_cast<size_t>(receive()), '\0');
   receive(text.data(), text.size());
   return text;

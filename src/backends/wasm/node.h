@@ -17,17 +17,17 @@ std::string package_folder();
 
 // One process. Safe to use from several threads; calls happen one by one. The process ends with the object. Throws an
 // Error where it does not start, refuses a module, or ends.
-class Node {
+class NodeProcess {
  public:
   // What has to be there and is not, and what to do. Empty: nothing.
   static std::string missing();
   // The process of this program, started by the first call, and again if it ended.
-  static std::shared_ptr<Node> get();
+  static std::shared_ptr<NodeProcess> get();
 
-  Node();
-  ~Node();
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
+  NodeProcess();
+  ~NodeProcess();
+  NodeProcess(const NodeProcess&) = delete;
+  NodeProcess& operator=(const NodeProcess&) = delete;
 
   bool has_relaxed_simd() const { return has_relaxed_simd_; }
 
