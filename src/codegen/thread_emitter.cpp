@@ -94,6 +94,12 @@ llvm::Function* ThreadEmitter::gpu_entry(const std::string& name, const std::vec
   llvm::Metadata* const limit[] = {llvm::ValueAsMetadata::get(function),
                                    llvm::MDString::get(b_.getContext(), "maxntidx"),
                                    llvm::ConstantAsMetadata::get(b_.getInt32(static_cast<uint32_t>(most_threads)))};
+  for (unsigned i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].kind == LaunchParameter::kSize) continue;
+    if (parameters[i].kind != LaunchParameter::kArray || !plan_.is_only_read(parameters[i].number)) continue;
+    function->addParamAttr(i, llvm::Attribute::NoAlias);
+    function->addParamAttr(i, llvm::Attribute::ReadOnly);
+  }
   module_.getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(b_.getContext(), limit));
   return function;
 }
@@ -259,7 +265,8 @@ ThreadEmitter::Expr ThreadEmitter::grid_of(TreeRef root, Expr* threads) {
   const LoopRole role = tree_.kind(root) == LoopTree::LOOP ? plan_.role(root) : LoopRole::kSerial;
   if (role == LoopRole::kGridThread) {
     *threads = kStreamThreads;
-    return min(ceildiv(count_of(plan_.chain(root)), kStreamThreads), kMostBlocks);
+    const std::vector<TreeRef> chain = plan_.chain(root);
+    return min(ceildiv(count_of(chain), kStreamThreads * vector_width(chain)), kMostBlocks);
   }
   if (role == LoopRole::kGridFold) {
     *threads = kStreamThreads;
@@ -361,31 +368,87 @@ void ThreadEmitter::spread(TreeRef ref) {
     case LoopRole::kGridThread: {
       Value* const first = b_.CreateAdd(b_.CreateMul(block_number(), thread_count()), thread());
       Value* const all = b_.CreateMul(block_count(), thread_count());
-      return on_threads([&] { in_chain(chain, first, all, children); });
+      return on_threads([&] { stream(chain, first, all); });
     }
     default:
       return on_threads([&] { in_chain(chain, thread(), thread_count(), children); });
   }
 }
 
-// One loop over all iterations of the chain, from `first` on. The innermost counter changes first.
-void ThreadEmitter::in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body) {
+// Each thread takes neighbours along the innermost loop, where there are enough: LLVM makes wide loads and stores of
+// copies of one access. What remains of the loop goes one by one.
+void ThreadEmitter::stream(const std::vector<TreeRef>& chain, Value* first, Value* step) {
+  const int64_t width = vector_width(chain);
+  const TreeRef last = chain.back();
+  if (width > 1) in_chain(chain, first, step, [&] { copies(last, width); }, width);
+  const Expr rest = compiler_.root().box.simplify(mod(tree_.loop(last).size, width));
+  if (width > 1 && rest.is_constant(0)) return;
+  Value* const begin = width == 1 ? first : b_.CreateAdd(first, index(tree_.loop(last).size - rest));
+  in_chain(chain, begin, step, [&] { body(tree_.children(last)); });
+}
+
+// 1: no copies.
+int64_t ThreadEmitter::vector_width(const std::vector<TreeRef>& chain) {
+  const TreeRef last = chain.back();
+  const LoopTree::Loop& loop = tree_.loop(last);
+  int64_t narrowest = kVectorBytes;
+  for (TreeRef child : tree_.children(last)) {
+    if (tree_.kind(child) == LoopTree::LOOP) return 1;
+    const Node& node = ir_.node(tree_.node(child));
+    if (!node.as<loops::Compute>() && !node.as<View>() && !node.as<Write>()) return 1;
+    if (node.as<Write>() || !is_register(tree_.node(child))) {
+      const Compiler::Access access = compiler_.gen_access(tree_.node(child), child);
+      const std::optional<Expr> stride = compiler_.stride(access, last);
+      if (!stride || !stride->is_constant(1)) return 1;
+      narrowest = std::min(narrowest, size_of(access.memory->dtype));
+    }
+  }
+  const int64_t width = std::min(kVectorBytes / narrowest, kMostWidth);
+  if (loop.step != 1 || !loop.tail.is_constant(0)) return 1;
+  const bool is_whole = compiler_.root().box.simplify(mod(loop.size, width)).is_constant(0);
+  if (!is_whole && chain.size() > 1) return 1;
+  const Expr count = count_of(chain);
+  return !count.is_constant() || count.constant() >= width * kLeastVectors ? width : 1;
+}
+
+// Node by node, so that copies of an access are next to each other.
+void ThreadEmitter::copies(TreeRef loop, int64_t width) {
+  copied_ = compiler_.counter(loop);
+  width_ = width;
+  std::vector<std::unordered_map<NodeRef, Value*>> registers(static_cast<size_t>(width), registers_);
+  for (TreeRef child : tree_.children(loop)) {
+    for (copy_ = 0; copy_ < width; ++copy_) {
+      std::swap(registers_, registers[static_cast<size_t>(copy_)]);
+      node(child);
+      std::swap(registers_, registers[static_cast<size_t>(copy_)]);
+    }
+  }
+  copy_ = 0;
+  width_ = 1;
+}
+
+// One loop over all iterations of the chain, from `first` on. The innermost counter changes first, by `width`.
+void ThreadEmitter::in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body,
+                             int64_t width) {
   std::vector<Inside> scopes;
   Value* total = number(1);
   for (TreeRef ref : chain) {
     scopes.push_back(inside(ref, scopes.empty() ? *scope_ : scopes.back().scope));
-    total = b_.CreateMul(total, index(max(scopes.back().count, 0)));
+    const Expr count = ref == chain.back() ? floordiv(scopes.back().count, width) : scopes.back().count;
+    total = b_.CreateMul(total, index(max(count, 0)));
   }
-  if (chain.size() == 1) {
+  if (chain.size() == 1 && width == 1) {
     return f_->loop(compiler_.counter(chain[0]), first, total, step, [&] { in_scope(scopes.back().scope, body); });
   }
   f_->loop(linear_symbol(), first, total, step, [&] {
     std::vector<Value*> counters(chain.size());
     Value* rest = index(linear_symbol());
     for (size_t i = chain.size(); i-- > 0;) {
-      Value* const count = index(scopes[i].count);
+      const int64_t by = i + 1 == chain.size() ? width : 1;
+      Value* const count = index(floordiv(scopes[i].count, by));
       counters[i] = i == 0 ? rest : b_.CreateURem(rest, count);
       if (i > 0) rest = b_.CreateUDiv(rest, count);
+      if (by > 1) counters[i] = b_.CreateMul(counters[i], number(by));
     }
     const std::function<void(size_t)> nest = [&](size_t depth) {
       if (depth == chain.size()) return in_scope(scopes.back().scope, body);

@@ -49,6 +49,9 @@ class ThreadEmitter {
   };
 
   static constexpr int64_t kMostBlocks = int64_t{1} << 30;
+  static constexpr int64_t kVectorBytes = 16;         // of the widest loads and stores
+  static constexpr int64_t kMostWidth = 8;            // elements of a thread that are neighbours
+  static constexpr int64_t kLeastVectors = 1 << 14;   // threads that wide loads must leave busy
   static constexpr int64_t kStreamThreads = 256;      // of a block, where no block is needed
   static constexpr int64_t kMostFoldBlocks = 1024;    // of a fold on all blocks
   static constexpr int64_t kMostThreads = 512;        // of a block that folds
@@ -88,7 +91,10 @@ class ThreadEmitter {
   void finish_launch(TreeRef root, const Expr& blocks);
   Compiler::Allocation parts_of(NodeRef sum) const;
   Expr position_of_total(NodeRef sum, TreeRef loop) const;
-  void in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body);
+  void in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body, int64_t width = 1);
+  int64_t vector_width(const std::vector<TreeRef>& chain);
+  void stream(const std::vector<TreeRef>& chain, Value* first, Value* step);
+  void copies(TreeRef loop, int64_t width);
   Inside inside(TreeRef ref, const Compiler::Scope& scope) const;
   void in_scope(const Compiler::Scope& scope, const Body& body);
   void on_threads(const Body& body);  // the body runs on some threads, which differ
@@ -116,6 +122,7 @@ class ThreadEmitter {
   bool is_register(NodeRef ref) const;
   void declare(TreeRef root);
   Value* own_part(const Compiler::Allocation& memory);
+  llvm::Align alignment(const Compiler::Allocation& memory, const Expr& position) const;
   Value* address_in(const Compiler::Allocation& memory, const Expr& position);
   void store(const Compiler::Allocation& memory, const Expr& position, Value* value);
   Value* load(const Compiler::Allocation& memory, const Expr& position);
@@ -147,7 +154,11 @@ class ThreadEmitter {
   Value* holds(const std::vector<loops::Constraint>& constraints);  // null: always true
   Value* holds_at(TreeRef at, Which which);
   Expr at_least_zero(const Expr& bound) const;
-  Value* index(const Expr& expr) { return f_->indices.value(expr); }
+  // A copy of a body is for another element than its loop's counter says.
+  Expr shifted(const Expr& expr) const {
+    return copy_ == 0 ? expr : substitute(expr, {{copied_, Expr(copied_) + copy_}});
+  }
+  Value* index(const Expr& expr) { return f_->indices.value(shifted(expr)); }
   Value* number(int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); }
 
   llvm::Module& module_;
@@ -169,6 +180,9 @@ class ThreadEmitter {
   std::map<NodeRef, Value*> sums_;                 // that the threads of an open loop fold: a variable of each thread
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
   const Compiler::Scope* scope_ = nullptr;
+  Symbol copied_{"copied"};            // the counter of the loop whose body is copied
+  int64_t copy_ = 0;                   // which of the copies
+  int64_t width_ = 1;                  // how many there are
   bool has_threads_ = false;           // the blocks of this launch have more than one thread
   bool differs_ = false;               // this code runs on some threads, which differ
   ThreadPlan::Touched since_barrier_;  // shared memory

@@ -45,11 +45,23 @@ Value* ThreadEmitter::own_part(const Compiler::Allocation& memory) {
 }
 
 Value* ThreadEmitter::address_in(const Compiler::Allocation& memory, const Expr& position) {
-  return f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position);
+  return f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), shifted(position));
+}
+
+// Arrays of the kernel and of the device's scratch begin at multiples of 256 bytes. The first of several copies says
+// that all of them can be one access.
+llvm::Align ThreadEmitter::alignment(const Compiler::Allocation& memory, const Expr& position) const {
+  const llvm::Align natural(static_cast<uint64_t>(size_of(memory.dtype)));
+  if (width_ == 1 || copy_ != 0 || plan_.place(memory) != Place::kDevice || is_emulated_) return natural;
+  const Expr at_first = substitute(position, {{copied_, width_ * Expr(copied_)}});
+  const Result<Expr> stride = differentiate(position, copied_);
+  if (!stride || !stride->is_constant(1)) return natural;
+  if (!scope_->box.simplify(mod(at_first, width_)).is_constant(0)) return natural;
+  return llvm::Align(static_cast<uint64_t>(std::min(width_ * size_of(memory.dtype), kVectorBytes)));
 }
 
 Value* ThreadEmitter::load(const Compiler::Allocation& memory, const Expr& position) {
-  const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+  const llvm::Align align = alignment(memory, position);
   Value* const loaded = b_.CreateAlignedLoad(values_.memory_type(memory.dtype), address_in(memory, position), align);
   return values_.from_memory(loaded, memory.dtype);
 }
@@ -57,7 +69,7 @@ Value* ThreadEmitter::load(const Compiler::Allocation& memory, const Expr& posit
 // What all threads of a block compute goes to memory that they share once.
 void ThreadEmitter::store(const Compiler::Allocation& memory, const Expr& position, Value* value) {
   const auto put = [&] {
-    const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+    const llvm::Align align = alignment(memory, position);
     b_.CreateAlignedStore(values_.to_memory(value, memory.dtype), address_in(memory, position), align);
   };
   plan_.place(memory) == Place::kThread ? put() : by_first_thread(put);

@@ -143,6 +143,11 @@ void ThreadPlan::add_touched(const Compiler::Allocation& memory, std::set<int64_
   positions.insert(same == same_.end() ? memory.mem_idx : same->second);
 }
 
+bool ThreadPlan::is_only_read(int64_t mem_idx) const {
+  const auto is_input = mem_idx < static_cast<int64_t>(tree_.ir.reads().size());
+  return is_input && std::ranges::none_of(same_, [&](const auto& pair) { return pair.second == mem_idx; });
+}
+
 ThreadPlan::Touched ThreadPlan::touched_below(TreeRef ref) const {
   Touched touched;
   const auto add = [&](NodeRef node, std::set<int64_t>& positions) {

@@ -54,6 +54,7 @@ class ThreadPlan {
     std::set<int64_t> read, written;
   };
   Touched touched_below(loops::TreeRef ref) const;
+  bool is_only_read(int64_t mem_idx) const;  // an input whose memory no output may use
 
   static constexpr int64_t kMostOwnBytes = 1024;  // of an array that every thread of a block computes for itself
 

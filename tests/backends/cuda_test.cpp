@@ -130,10 +130,13 @@ TEST(CudaLaunches, OfAStreamAreFlat) {
   const auto& kernel = std::get<CudaKernel>(code.steps[0]);
   EXPECT_EQ(at(kernel.grid, 0), 0);
   EXPECT_EQ(at(kernel.grid, 1), 1);
-  EXPECT_EQ(at(kernel.grid, 1000), 4);
+  EXPECT_EQ(at(kernel.grid, 1024), 1);  // 4 elements for each thread
+  EXPECT_EQ(at(kernel.grid, 1025), 2);
   EXPECT_EQ(at(kernel.grid, int64_t{1} << 40), int64_t{1} << 30);  // threads loop
   EXPECT_EQ(at(kernel.block, 1000), 256);
   EXPECT_EQ(at(code.scratch, 1000), 0);
+  EXPECT_THAT(code.ptx, HasSubstr("ld.global.v4.f32"));
+  EXPECT_THAT(code.ptx, HasSubstr("st.global.v4.f32"));
 }
 
 TEST(CudaLaunches, OfRowsHaveABlockForEach) {
