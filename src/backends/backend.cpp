@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 
+#include "backends/device_backend.h"
 #include "backends/plugin/plugin.h"
 #include "loops/schedule.h"
 #include "support/text.h"
@@ -124,6 +125,10 @@ Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
       if (backend->name() == name) return backend;
       names.push_back(backend->name());
       list += (list.empty() ? "" : ", ") + backend->name();
+    }
+    for (const auto& backend : all) {
+      if (backend->name() != runtime::name_of_spec(name)) continue;
+      if (auto chosen = with_options(*backend, name)) return chosen;
     }
     if (const auto plugin = plugin_backend(name)) return plugin;
     for (std::string_view device : runtime::device_names()) {

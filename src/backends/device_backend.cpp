@@ -9,6 +9,8 @@ const DeviceBackend* as_device(const Backend& backend) { return dynamic_cast<con
 
 }  // namespace
 
+std::shared_ptr<const Backend> DeviceBackend::with_options(std::string_view) const { return nullptr; }
+
 std::unique_ptr<Compiled> DeviceBackend::compile_graph(const Graph&) const {
   fail("backend {} compiles loops only", name());
 }
@@ -19,6 +21,11 @@ std::unique_ptr<Compiled> DeviceBackend::load(const loops::LoopTree&, std::strin
 
 std::unique_ptr<Compiled> DeviceBackend::load_graph(const Graph&, std::string_view) const {
   fail("backend {} keeps no code", name());
+}
+
+std::shared_ptr<const Backend> with_options(const Backend& backend, std::string_view spec) {
+  const DeviceBackend* const device = as_device(backend);
+  return device ? device->with_options(spec) : nullptr;
 }
 
 std::string identity_of(const Backend& backend) {

@@ -15,6 +15,9 @@ class DeviceBackend : public Backend {
  public:
   using Backend::Backend;
 
+  // The backend with options: "cuda:1". Null: it has none.
+  virtual std::shared_ptr<const Backend> with_options(std::string_view spec) const;
+
   virtual Claim claim(const Graph& graph, NodeRef node) const = 0;
   // Null: the host's memory.
   virtual std::shared_ptr<runtime::Device> device() const { return nullptr; }
@@ -32,6 +35,7 @@ class DeviceBackend : public Backend {
   virtual std::unique_ptr<Compiled> load_graph(const Graph& segment, std::string_view code) const;
 };
 
+std::shared_ptr<const Backend> with_options(const Backend& backend, std::string_view spec);  // null: it has none
 std::string identity_of(const Backend& backend);              // empty if it is not a DeviceBackend
 std::string code_of(const Compiled& kernel);                  // of a device, to keep it; empty if it is not one's
 const DeviceBackend& device_backend(const Backend& backend);  // throws an Error if it is none

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "backends/cuda/schedule.h"
+#include "driver/pipeline.h"
 #include "graph/evaluate.h"
 #include "loops/lower.h"
 #include "tests/backends/support_cuda_kernels.h"
@@ -175,6 +176,23 @@ TEST(CudaErrors, AreRecorded) {
   const auto result = run(*test::compile_emulated(tree), tree.ir, inputs);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.diagnostic().message, "%y: index 6 is out of range for a size of 5");
+}
+
+TEST(CudaBackend, IsFoundWithOptions) {
+  EXPECT_EQ(find_backend("cuda").value()->name(), "cuda");
+  EXPECT_EQ(find_backend("cuda:1").value()->name(), "cuda:1");
+  EXPECT_THAT(find_backend("cudo:1").diagnostic().message, HasSubstr("there is no backend 'cudo:1'"));
+}
+
+TEST(CudaBackend, SaysWhatAMachineWithoutAGpuLacks) {
+  const auto backend = find_backend("cuda").value();
+  if (backend->is_available()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_THAT(backend->missing_hardware(), testing::StartsWith("a CUDA device ("));
+  const auto kernel = backend->compile(schedule_cuda(loops::testing::negate(8)));
+  EXPECT_THAT(kernel.diagnostic().message, HasSubstr("backend cuda needs a CUDA device"));
+  const auto program = compile_program(parse_graph("graph g(%x: f32[4]) {\n %y = neg(%x)\n return %y\n}").value(),
+                                       {.devices = {"cuda"}});
+  EXPECT_THAT(program.diagnostic().message, HasSubstr("device cuda needs a CUDA device"));
 }
 
 // ---- assembly -------------------------------------------------------------------------------------------------------

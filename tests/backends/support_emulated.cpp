@@ -257,7 +257,12 @@ class EmulatedKernel : public Compiled {
           double sum = 0;
           for (int64_t l = 0; l < k; ++l)
             sum += real_at(x.at(b, i, l), product.operand) * real_at(y.at(b, l, j), product.operand);
-          set_real(z.at(b, i, j), product.result, product.alpha * sum);
+          sum *= product.alpha;
+          if (product.bias) {
+            const int64_t at = j * size_of(product.result);
+            sum += real_at(it.at(*product.bias) + at, product.result);
+          }
+          set_real(z.at(b, i, j), product.result, sum);
         }
       }
     }

@@ -114,6 +114,9 @@ def test_a_graph_is_lowered(tenon):
     assert tenon("opt", "g.tg", "--emit", "loops").out.startswith("tenon loops 1\nkernel g {\n")
     assert 'extern "C"' in tenon("opt", "g.tg", "--emit", "cpp").out
     assert '(export "kernel"' in tenon("opt", "g.tg", "--emit", "wasm").out
+    ptx = tenon("opt", "g.tg", "--emit", "ptx").out
+    assert "// kernel tenon_0 on 1 blocks of 256 threads\n" in ptx
+    assert ".target sm_80" in ptx
     assert "define i64 @g(" in tenon("opt", "g.tg", "--emit", "llvm").out
     assert "f32.load" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm32").out
     assert "there is no CPU 'wasm'" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm").err

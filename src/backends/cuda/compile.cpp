@@ -91,6 +91,7 @@ class CudaCompiler {
     place(found->a, found->step.a.address);
     place(found->b, found->step.b.address);
     place(found->d, found->step.d.address);
+    if (found->step.bias) place(found->bias, *found->step.bias);
     return std::move(found->step);
   }
 
@@ -130,9 +131,10 @@ std::string text_of(const CudaKernel& kernel) {
 }
 
 std::string text_of(const CudaMatmul& product) {
-  return fmt::format("matmul {} {} x {} x {}, {} times: {} * {} -> {} {}", name_of(product.operand),
+  const std::string bias = product.bias ? fmt::format(" + [{}]", text_of(*product.bias)) : "";
+  return fmt::format("matmul {} {} x {} x {}, {} times: {} * {}{} -> {} {}", name_of(product.operand),
                      to_string(product.m), to_string(product.n), to_string(product.k), to_string(product.batch),
-                     text_of(product.a), text_of(product.b), name_of(product.result), text_of(product.d));
+                     text_of(product.a), text_of(product.b), bias, name_of(product.result), text_of(product.d));
 }
 
 }  // namespace

@@ -46,13 +46,17 @@ Graph alone(const Graph& graph, const Node& node) {
 
 class CudaBackend : public DeviceBackend {
  public:
-  CudaBackend() : DeviceBackend(kName) {}
+  explicit CudaBackend(std::string spec) : DeviceBackend(std::move(spec)) {}
+
+  std::shared_ptr<const Backend> with_options(std::string_view spec) const override {
+    return std::make_shared<CudaBackend>(std::string(spec));
+  }
 
   std::string doc() const override { return "NVIDIA GPUs: PTX that the driver compiles, and cuBLASLt"; }
   int hardware_requirement() const override { return kCuda; }
   std::string missing_hardware() const override { return opened().missing; }
   std::shared_ptr<Device> device() const override {
-    if (!opened().missing.empty()) fail("device cuda needs {}", opened().missing);
+    if (!opened().missing.empty()) fail("device {} needs {}", name(), opened().missing);
     return opened().device;
   }
   std::string identity() const override { return std::string(kName) + "\n" + codegen::compiler_version(); }
@@ -97,7 +101,7 @@ class CudaBackend : public DeviceBackend {
   const Opened& opened() const {
     std::call_once(once_, [&] {
       try {
-        opened_.device = runtime::open_device(kName);
+        opened_.device = runtime::open_device(name());
       } catch (const runtime::StatusError& error) {
         opened_.missing = fmt::format("a CUDA device ({})", error.message());
       }
@@ -118,7 +122,7 @@ class CudaBackend : public DeviceBackend {
   mutable Opened opened_;
 };
 
-RegisterBackend registration(std::make_shared<CudaBackend>());
+RegisterBackend registration(std::make_shared<CudaBackend>(kName));
 
 }  // namespace
 }  // namespace tenon

@@ -79,20 +79,56 @@ class ProductMatcher {
         if (ir_.node(at).inputs.size() != 1) return false;
       }
     }
-    for (NodeRef next : ir_.consumers(sum_)) {
-      if (!is_in(nodes, next)) continue;
-      if (ir_.consumers(sum_).size() != 1) return false;
-      known.insert(next);
-      last_ = next;
-      if (ir_.node(next).computes("cast")) {
-        const std::vector<NodeRef> readers = ir_.consumers(next);
-        if (readers.size() != 1 || !ir_.node(readers[0]).as<Write>()) return false;
-        known.insert(last_ = readers[0]);
-      } else if (!ir_.node(next).as<Write>()) {
+    if (!find_end(nodes, known)) return false;
+    return std::ranges::all_of(nodes, [&](NodeRef ref) { return known.contains(ref); });
+  }
+
+  // What the tile does with the sum. Nothing else reads the values on the way.
+  bool find_end(const std::vector<NodeRef>& nodes, std::set<NodeRef>& known) {
+    while (true) {
+      const std::vector<NodeRef> readers = ir_.consumers(last_);
+      const bool goes_on = std::ranges::any_of(readers, [&](NodeRef ref) { return is_in(nodes, ref); });
+      if (!goes_on) return true;
+      const Node& next = ir_.node(readers[0]);
+      if (readers.size() != 1 || ir_.node(last_).as<Write>()) return false;
+      if (next.computes("add")) {
+        if (last_ != sum_ || next.inputs[0] == next.inputs[1]) return false;
+        add_ = readers[0];
+        bias_ = next.inputs[next.inputs[0] == last_ ? 1 : 0];
+        if (is_in(nodes, bias_)) {
+          if (!ir_.node(bias_).computes("cast") || is_in(nodes, ir_.node(bias_).inputs[0])) return false;
+          known.insert(bias_);
+        }
+      } else if (!next.as<Write>() && !next.computes("cast")) {
         return false;
       }
+      known.insert(last_ = readers[0]);
     }
-    return std::ranges::all_of(nodes, [&](NodeRef ref) { return known.contains(ref); });
+  }
+
+  std::optional<Element> bias_element() const {
+    const bool casts = !ir_.node(bias_).is_leaf() && tree_.contains(root_, tree_.find(bias_));
+    const NodeRef source = casts ? ir_.node(bias_).inputs[0] : bias_;
+    const Compiler::Access access = compiler_.gen_access(source, tree_.find(casts ? bias_ : add_));
+    if (access.memory == nullptr) return {};
+    return Element{access, compiler_.get_scoped_expr(access), ir_.node(source).dtype};
+  }
+
+  // The bias of a column. False if the element that is added is anything else.
+  bool set_bias(MatchedProduct& result) const {
+    const std::optional<Element> bias = bias_element();
+    if (!bias || bias->dtype != d_.dtype) return false;
+    symbolic::Substitution first;
+    for (TreeRef loop : tree_.path(tree_.find(add_))) {
+      first.emplace(compiler_.counter(loop), 0);
+      if (tree_.loop(loop).size.is_constant(1)) continue;
+      const bool is_column = depends(b_, loop) && !depends(a_, loop);
+      const std::optional<Expr> step = slope(*bias, loop), of_result = slope(d_, loop);
+      if (!step || !of_result || !provably_equal(*step, is_column ? *of_result : Expr(0), ranges_)) return false;
+    }
+    result.step.bias = CudaAddress{.offset = substitute(bias->position, first) * size_of(bias->dtype)};
+    result.bias = bias->access.memory->mem_idx;
+    return true;
   }
 
   // The element of memory that an operand is: behind casts from f16 and bf16, and views of one piece.
@@ -217,6 +253,7 @@ class ProductMatcher {
     result.a = a_.access.memory->mem_idx;
     result.b = b_.access.memory->mem_idx;
     result.d = d_.access.memory->mem_idx;
+    if (add_ && !set_bias(result)) return {};
     return result;
   }
 
@@ -225,7 +262,7 @@ class ProductMatcher {
   const IR& ir_;
   const TreeRef root_;
   const symbolic::Ranges ranges_;
-  NodeRef sum_, product_, last_;
+  NodeRef sum_, product_, last_, add_, bias_;
   Element a_, b_, d_;
 };
 

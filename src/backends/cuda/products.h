@@ -4,7 +4,12 @@
 //     %p = mul(%x, %y)
 //     %c = reduce add(%p)
 //
-// and, after the loops that the sum folds, a cast and a write of the sum, if any.
+// and, after the loops that the sum folds, the sum plus a bias for each column, a cast and a write, if any:
+//
+//     %w = cast(%bias)
+//     %d = add(%c, %w)
+//     %e = cast(%d)
+//     %o = write 0 (%e)
 #pragma once
 
 #include <functional>
@@ -20,8 +25,8 @@ inline constexpr const char* kProductTile = "cublaslt";
 bool is_product_root(const loops::LoopTree& tree, loops::TreeRef root);
 
 struct MatchedProduct {
-  CudaMatmul step;              // the addresses have offsets, and no buffers
-  int64_t a = 0, b = 0, d = 0;  // positions in the Compiler's list of memory
+  CudaMatmul step;                        // the addresses have offsets, and no buffers
+  int64_t a = 0, b = 0, d = 0, bias = 0;  // positions in the Compiler's list of memory
 };
 
 // Empty if cuBLASLt has no such product. Then `is_dense` operands, and operands without a cast, may still have one.

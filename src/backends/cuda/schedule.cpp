@@ -24,6 +24,8 @@ int64_t about(const Expr& size) {
 
 // ---- products -------------------------------------------------------------------------------------------------------
 
+enum class End : uint8_t { kSum, kWrite, kBias };  // how much of what follows the sum the product does
+
 struct Placed {
   std::vector<NodeRef> tile = {};                 // in order
   std::vector<std::vector<NodeRef>> arrays = {};  // operands in scratch memory, with the nodes that run in their loops
@@ -64,12 +66,14 @@ class ProductScheduler {
   // The operand as it is, else a copy of it in scratch memory.
   void schedule(NodeRef sum) {
     for (const auto& [copy_a, copy_b] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
-      IR attempt = ir_;
-      Placed placed;
-      if (!place(attempt, sum, copy_a, copy_b, placed)) continue;
-      ir_ = std::move(attempt);
-      products_.push_back(std::move(placed));
-      return;
+      for (const End end : {End::kBias, End::kWrite, End::kSum}) {
+        IR attempt = ir_;
+        Placed placed;
+        if (!place(attempt, sum, copy_a, copy_b, end, placed)) continue;
+        ir_ = std::move(attempt);
+        products_.push_back(std::move(placed));
+        return;
+      }
     }
   }
 
@@ -111,7 +115,7 @@ class ProductScheduler {
   static bool has(const IR& ir, NodeRef operand, VarRef var) { return ir.node(operand).has(var); }
 
   // Makes the tile. False if cuBLASLt has no such product.
-  static bool place(IR& ir, NodeRef sum, bool copy_a, bool copy_b, Placed& placed) {
+  static bool place(IR& ir, NodeRef sum, bool copy_a, bool copy_b, End end, Placed& placed) {
     const NodeRef product = ir.node(sum).inputs[0];
     if (ir.node(product).inputs[0] == ir.node(product).inputs[1]) return false;
     std::vector<LoopSpec> loops = loops_of(ir, sum);
@@ -144,7 +148,7 @@ class ProductScheduler {
       shared[0].fresh = false;
       ir.set_loops(ref, shared);
     }
-    add_end(ir, sum, loops, nodes);
+    if (end != End::kSum && !add_end(ir, sum, loops, end, nodes)) return false;
     order_tile(ir, nodes);
     const LoopTree tree(ir);
     const Compiler compiler(tree);
@@ -153,27 +157,34 @@ class ProductScheduler {
     return match_product(compiler, root).has_value();
   }
 
-  // A cast and a write of the sum belong to the tile where nothing else reads it.
-  static void add_end(IR& ir, NodeRef sum, const std::vector<LoopSpec>& loops, std::vector<NodeRef>& nodes) {
+  // What the tile does with the sum, where nothing else reads the values on the way. False if there is nothing.
+  static bool add_end(IR& ir, NodeRef sum, const std::vector<LoopSpec>& loops, End end, std::vector<NodeRef>& nodes) {
     std::vector<LoopSpec> kept;
     for (const LoopSpec& loop : loops) {
       if (ir.node(sum).has(loop.var)) kept.push_back(loop);
     }
-    if (kept.empty()) return;
+    if (kept.empty()) return false;
     kept[0].fresh = false;
-    std::vector<NodeRef> end;
-    for (std::vector<NodeRef> readers = ir.consumers(sum); readers.size() == 1; readers = ir.consumers(readers[0])) {
-      const Node& reader = ir.node(readers[0]);
-      const bool is_end = reader.as<Write>() || (end.empty() && reader.computes("cast") && size_of(reader.dtype) == 2);
-      if (!is_end || reader.vars.size() != ir.node(sum).vars.size()) return;
-      end.push_back(readers[0]);
-      if (reader.as<Write>()) break;
+    const size_t before = nodes.size();
+    NodeRef at = sum;
+    const auto next = [&](auto suits) {
+      const std::vector<NodeRef> readers = ir.consumers(at);
+      if (readers.size() != 1 || ir.node(readers[0]).vars.size() != ir.node(sum).vars.size()) return false;
+      if (!suits(ir.node(readers[0]))) return false;
+      at = readers[0];
+      return true;
+    };
+    if (end == End::kBias) {
+      if (!next([](const Node& node) { return node.computes("add"); })) return false;
+      const std::vector<NodeRef> inputs = ir.node(at).inputs;
+      const NodeRef bias = inputs[inputs[0] == sum ? 1 : 0];
+      if (ir.node(bias).computes("cast") && ir.consumers(bias).size() == 1) nodes.push_back(bias);
+      nodes.push_back(at);
     }
-    if (end.empty() || !ir.node(end.back()).as<Write>()) return;
-    for (NodeRef ref : end) {
-      ir.set_loops(ref, kept);
-      nodes.push_back(ref);
-    }
+    if (next([](const Node& node) { return node.computes("cast") && size_of(node.dtype) == 2; })) nodes.push_back(at);
+    if (next([](const Node& node) { return node.as<Write>() != nullptr; })) nodes.push_back(at);
+    for (size_t i = before; i < nodes.size(); ++i) ir.set_loops(nodes[i], kept);
+    return nodes.size() > before;
   }
 
   // The operand becomes an array of its own, in the order of the tile's loops.
@@ -237,13 +248,14 @@ class ProductScheduler {
     ir.set_loops(*first, std::move(loops));
   }
 
-  // The nodes of the tile come one after the other, where its sum was.
+  // The nodes of the tile come one after the other, where the last of them was.
   static void order_tile(IR& ir, const std::vector<NodeRef>& nodes) {
-    std::vector<NodeRef> order = ir.order();
-    const NodeRef sum = *std::ranges::find_if(nodes, [&](NodeRef ref) { return ir.node(ref).as<Reduce>() != nullptr; });
+    const std::vector<NodeRef> order = ir.order();
+    const auto last =
+        std::ranges::find_if(order.rbegin(), order.rend(), [&](NodeRef ref) { return is_in(nodes, ref); });
     std::vector<NodeRef> result;
     for (NodeRef ref : order) {
-      if (ref == sum) result.insert(result.end(), nodes.begin(), nodes.end());
+      if (ref == *last) result.insert(result.end(), nodes.begin(), nodes.end());
       if (!is_in(nodes, ref)) result.push_back(ref);
     }
     ir.set_order(std::move(result));
