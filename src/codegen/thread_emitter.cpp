@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/module.h"
+#include "support/is_in.h"
 
 namespace tenon::codegen {
 
@@ -270,7 +271,8 @@ ThreadEmitter::Expr ThreadEmitter::grid_of(TreeRef root, Expr* threads) {
   }
   if (role == LoopRole::kGridFold) {
     *threads = kStreamThreads;
-    const Expr blocks = ceildiv(count_of(plan_.chain(root)), kStreamThreads * kElementsOfThread);
+    const std::vector<TreeRef> chain = plan_.chain(root);
+    const Expr blocks = ceildiv(count_of(chain), kStreamThreads * elements_of_thread(chain));
     return max(min(blocks, kMostFoldBlocks), 1);  // a fold of nothing has a result, too
   }
   *threads = has_threads_ ? threads_of(root) : Expr(1);
@@ -283,11 +285,19 @@ ThreadEmitter::Expr ThreadEmitter::threads_of(TreeRef root) {
   tree_.walk(
       [&](TreeRef ref, int) {
         const LoopRole role = tree_.kind(ref) == LoopTree::LOOP ? plan_.role(ref) : LoopRole::kSerial;
-        if (role == LoopRole::kThread || role == LoopRole::kFold) most = max(most, count_of(plan_.chain(ref)));
+        if (role != LoopRole::kThread && role != LoopRole::kFold) return;
+        const std::vector<TreeRef> chain = plan_.chain(ref);
+        if (chain[0] == ref) most = max(most, ceildiv(count_of(chain), elements_of_thread(chain)));
       },
       root);
-  const Expr warps = ceildiv(most, kWarp * kElementsOfThread);
-  return compiler_.root().box.simplify(kWarp * max(min(warps, kMostThreads / kWarp), 1));
+  return compiler_.root().box.simplify(kWarp * max(min(ceildiv(most, kWarp), kMostThreads / kWarp), 1));
+}
+
+int64_t ThreadEmitter::elements_of_thread(const std::vector<TreeRef>& chain) {
+  const int64_t width = vector_width(chain);
+  const Expr count = count_of(chain);
+  const bool is_long = !count.is_constant() || count.constant() > width * kMostThreads / 2;
+  return width == 1 ? kElementsOfThread : is_long ? 2 * width : width;
 }
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
@@ -371,7 +381,7 @@ void ThreadEmitter::spread(TreeRef ref) {
       return on_threads([&] { stream(chain, first, all); });
     }
     default:
-      return on_threads([&] { in_chain(chain, thread(), thread_count(), children); });
+      return on_threads([&] { stream(chain, thread(), thread_count()); });
   }
 }
 
@@ -387,28 +397,53 @@ void ThreadEmitter::stream(const std::vector<TreeRef>& chain, Value* first, Valu
   in_chain(chain, begin, step, [&] { body(tree_.children(last)); });
 }
 
-// 1: no copies.
+// The bytes of an element of the narrowest array whose neighbours along the loop are neighbours in memory. Empty if
+// some node of the loop has no copies.
+std::optional<int64_t> ThreadEmitter::narrowest_in(const std::vector<TreeRef>& chain) {
+  const TreeRef last = chain.back();
+  int64_t narrowest = kVectorBytes;
+  const auto consider = [&](const Compiler::Access& access) {
+    const std::optional<Expr> stride = compiler_.stride(access, last);
+    const bool is_run = stride && stride->is_constant(1);
+    if (is_run) narrowest = std::min(narrowest, size_of(access.memory->dtype));
+    return is_run;
+  };
+  const Role role = plan_.role(chain[0]);
+  const bool folds = role == Role::kFold || role == Role::kGridFold;
+  const std::vector<NodeRef> sums = folds ? plan_.folded_by(chain[0]) : std::vector<NodeRef>();
+  for (TreeRef child : tree_.children(last)) {
+    if (tree_.kind(child) == LoopTree::LOOP) return {};
+    const NodeRef ref = tree_.node(child);
+    const Node& node = ir_.node(ref);
+    for (NodeRef input : node.inputs) {
+      if (ir_.node(input).as<Read>() && !ir_.node(input).vars.empty()) consider(compiler_.gen_access(input, child));
+    }
+    if (is_in(sums, ref) || compiler_.is_fused(ref)) continue;
+    if (!node.as<loops::Compute>() && !node.as<View>() && !node.as<Write>()) return {};
+    const bool is_stored = node.as<Write>() || !is_register(ref);
+    if (is_stored && !consider(compiler_.gen_access(ref, child))) return {};
+  }
+  return narrowest;
+}
+
+// How many neighbours a thread takes, so that enough threads are left. 1: no copies.
 int64_t ThreadEmitter::vector_width(const std::vector<TreeRef>& chain) {
   const TreeRef last = chain.back();
   const LoopTree::Loop& loop = tree_.loop(last);
-  int64_t narrowest = kVectorBytes;
-  for (TreeRef child : tree_.children(last)) {
-    if (tree_.kind(child) == LoopTree::LOOP) return 1;
-    const Node& node = ir_.node(tree_.node(child));
-    if (!node.as<loops::Compute>() && !node.as<View>() && !node.as<Write>()) return 1;
-    if (node.as<Write>() || !is_register(tree_.node(child))) {
-      const Compiler::Access access = compiler_.gen_access(tree_.node(child), child);
-      const std::optional<Expr> stride = compiler_.stride(access, last);
-      if (!stride || !stride->is_constant(1)) return 1;
-      narrowest = std::min(narrowest, size_of(access.memory->dtype));
-    }
-  }
-  const int64_t width = std::min(kVectorBytes / narrowest, kMostWidth);
-  if (loop.step != 1 || !loop.tail.is_constant(0)) return 1;
-  const bool is_whole = compiler_.root().box.simplify(mod(loop.size, width)).is_constant(0);
-  if (!is_whole && chain.size() > 1) return 1;
+  const auto is_same_var = [&](TreeRef ref) { return tree_.loop(ref).var == loop.var; };
+  if (loop.step != 1 || !loop.tail.is_constant(0) || std::ranges::count_if(tree_.path(last), is_same_var) > 1) return 1;
+  const std::optional<int64_t> narrowest = narrowest_in(chain);
+  if (!narrowest || *narrowest == kVectorBytes) return 1;
+  const Role role = plan_.role(chain[0]);
+  const int64_t threads = role == Role::kGridThread || role == Role::kGridFold ? kLeastVectors : kWarp;
   const Expr count = count_of(chain);
-  return !count.is_constant() || count.constant() >= width * kLeastVectors ? width : 1;
+  const auto suits = [&](int64_t width) {
+    const bool is_whole = compiler_.root().box.simplify(mod(loop.size, width)).is_constant(0);
+    return (is_whole || chain.size() == 1) && (!count.is_constant() || count.constant() >= width * threads);
+  };
+  int64_t width = std::min(kVectorBytes / *narrowest, kMostWidth);
+  while (width > 1 && !suits(width)) width /= 2;
+  return width;
 }
 
 // Node by node, so that copies of an access are next to each other.
@@ -492,7 +527,7 @@ void ThreadEmitter::fold_parts(const std::vector<TreeRef>& chain, const std::fun
     first = b_.CreateAdd(b_.CreateMul(block_number(), step), first);
     step = b_.CreateMul(block_count(), step);
   }
-  on_threads([&] { in_chain(chain, first, step, [&] { body(tree_.children(chain.back())); }); });
+  on_threads([&] { stream(chain, first, step); });
   for (NodeRef sum : sums) {
     const DType dtype = dtype_of(sum);
     Value* const part = values_.from_memory(b_.CreateLoad(values_.memory_type(dtype), sums_[sum]), dtype);

@@ -92,7 +92,9 @@ class ThreadEmitter {
   Compiler::Allocation parts_of(NodeRef sum) const;
   Expr position_of_total(NodeRef sum, TreeRef loop) const;
   void in_chain(const std::vector<TreeRef>& chain, Value* first, Value* step, const Body& body, int64_t width = 1);
+  std::optional<int64_t> narrowest_in(const std::vector<TreeRef>& chain);
   int64_t vector_width(const std::vector<TreeRef>& chain);
+  int64_t elements_of_thread(const std::vector<TreeRef>& chain);
   void stream(const std::vector<TreeRef>& chain, Value* first, Value* step);
   void copies(TreeRef loop, int64_t width);
   Inside inside(TreeRef ref, const Compiler::Scope& scope) const;

@@ -48,11 +48,14 @@ Value* ThreadEmitter::address_in(const Compiler::Allocation& memory, const Expr&
   return f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), shifted(position));
 }
 
-// Arrays of the kernel and of the device's scratch begin at multiples of 256 bytes. The first of several copies says
-// that all of them can be one access.
+// Arrays of the kernel and of the device's scratch begin at multiples of 256 bytes, shared ones at multiples of 16. The
+// first of several copies says that all of them can be one access.
 llvm::Align ThreadEmitter::alignment(const Compiler::Allocation& memory, const Expr& position) const {
   const llvm::Align natural(static_cast<uint64_t>(size_of(memory.dtype)));
-  if (width_ == 1 || copy_ != 0 || plan_.place(memory) != Place::kDevice || is_emulated_) return natural;
+  if (width_ == 1 || copy_ != 0 || is_emulated_) return natural;
+  const bool is_part =
+      memory.lca && std::ranges::find(scratch, memory.mem_idx, &DeviceScratch::mem_idx) != scratch.end();
+  if (plan_.place(memory) == Place::kThread || is_part) return natural;
   const Expr at_first = substitute(position, {{copied_, width_ * Expr(copied_)}});
   const Result<Expr> stride = differentiate(position, copied_);
   if (!stride || !stride->is_constant(1)) return natural;
