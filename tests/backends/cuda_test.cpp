@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -201,7 +202,7 @@ bool has_ptxas() { return std::system("ptxas --version > /dev/null 2>&1") == 0; 
 
 // What ptxas says; empty if it is content.
 std::string assembled(const std::string& ptx) {
-  const std::string path = testing::TempDir() + "kernel.ptx";
+  const std::string path = fmt::format("{}tenon_{}.ptx", testing::TempDir(), getpid());
   std::ofstream(path) << ptx;
   const std::string command = fmt::format("ptxas -arch=sm_80 -O0 -o /dev/null {0} > {0}.log 2>&1", path);
   if (std::system(command.c_str()) == 0) return "";

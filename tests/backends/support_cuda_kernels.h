@@ -41,6 +41,9 @@ inline constexpr LargeKernel kLargeKernels[] = {
     {"depthwise",
      "graph g(%x: f32[4, 64, 30, 30], %w: f32[64, 1, 3, 3]) {\n"
      " %y = conv(%x, %w, none) {stride=[2, 2], padding=[1, 1], dilation=[1, 1], groups=64}\n return %y\n}"},
+    {"attention_bf16",
+     "graph g(%q: bf16[8, 12, 128, 64], %k: bf16[8, 12, 128, 64], %v: bf16[8, 12, 128, 64], %m: bf16[8, 1, 1, 128]) {\n"
+     " %y = scaled_dot_product_attention(%q, %k, %v, %m)\n return %y\n}"},
     {"attention",
      "graph g(%q: f32[3, 8, 100, 64], %k: f32[3, 8, 130, 64], %v: f32[3, 8, 130, 64]) {\n"
      " %y = scaled_dot_product_attention(%q, %k, %v, none)\n return %y\n}"},

@@ -47,10 +47,86 @@ class ProductScheduler {
     for (const Placed& product : products_) {
       for (const std::vector<NodeRef>& array : product.arrays) start_anew(ir_, array);
     }
+    drop_repetitions();
+    separate();
     return std::move(ir_);
   }
 
  private:
+  // A node that repeats for readers which ended up elsewhere is computed once.
+  void drop_repetitions() {
+    const std::vector<NodeRef> order = ir_.order();
+    for (auto ref = order.rbegin(); ref != order.rend(); ++ref) {
+      while (const std::optional<size_t> position = needless_loop(*ref)) {
+        std::vector<LoopSpec> loops = ir_.node(*ref).loops;
+        loops.erase(loops.begin() + static_cast<ptrdiff_t>(*position));
+        ir_.set_loops(*ref, std::move(loops));
+      }
+    }
+  }
+
+  std::optional<size_t> needless_loop(NodeRef ref) const {
+    const std::vector<VarRef> own = ir_.iteration_vars(ref);
+    const std::vector<LoopSpec>& loops = ir_.node(ref).loops;
+    const auto repeats = [&](const LoopSpec& loop) {
+      return !is_in(own, loop.var) && loop.annotation.mark == Mark::kNone;
+    };
+    if (std::ranges::none_of(loops, repeats)) return {};
+    const LoopTree tree(ir_);
+    const std::vector<TreeRef> path = tree.path(tree.find(ref));
+    for (size_t i = 0; i < loops.size(); ++i) {
+      const auto is_inside = [&](NodeRef reader) { return tree.contains(path[i], tree.find(reader)); };
+      if (repeats(loops[i]) && std::ranges::none_of(ir_.consumers(ref), is_inside)) return i;
+    }
+    return {};
+  }
+
+  // Nests that have nothing to do with each other share no loop: they would be in the way of each other's threads.
+  void separate() {
+    const LoopTree tree(ir_);
+    std::vector<NodeRef> order;
+    for (TreeRef root : tree.roots()) {
+      const std::vector<NodeRef> nodes = tree.nodes_below(root);
+      std::vector<std::vector<NodeRef>> parts = {nodes};
+      if (is_branched(tree, root)) parts = parts_of(nodes);
+      for (const std::vector<NodeRef>& part : parts) {
+        if (parts.size() > 1) start_anew(ir_, part);
+        order.insert(order.end(), part.begin(), part.end());
+      }
+    }
+    ir_.set_order(std::move(order));
+  }
+
+  static bool is_branched(const LoopTree& tree, TreeRef root) {
+    bool found = false;
+    tree.walk(
+        [&](TreeRef ref, int) {
+          if (tree.kind(ref) == LoopTree::NODE || tree.children(ref).size() < 2) return;
+          const auto is_loop = [&](TreeRef child) { return tree.kind(child) == LoopTree::LOOP; };
+          found = found || std::ranges::any_of(tree.children(ref), is_loop);
+        },
+        root);
+    return found && !is_product_root(tree, root);
+  }
+
+  // Nodes that depend on each other, in order.
+  std::vector<std::vector<NodeRef>> parts_of(const std::vector<NodeRef>& nodes) const {
+    std::vector<std::vector<NodeRef>> parts;
+    for (NodeRef ref : nodes) {
+      std::vector<NodeRef> joined;
+      const auto reads = [&](NodeRef other) { return is_in(ir_.node(ref).inputs, other); };
+      std::erase_if(parts, [&](const std::vector<NodeRef>& part) {
+        if (std::ranges::none_of(part, reads)) return false;
+        joined.insert(joined.end(), part.begin(), part.end());
+        return true;
+      });
+      std::ranges::sort(joined, {}, [&](NodeRef each) { return std::ranges::find(nodes, each) - nodes.begin(); });
+      joined.push_back(ref);
+      parts.push_back(std::move(joined));
+    }
+    return parts;
+  }
+
   bool is_candidate(NodeRef ref) const {
     const Node& node = ir_.node(ref);
     if (!node.sums() || !is_float(node.dtype)) return false;
@@ -93,6 +169,19 @@ class ProductScheduler {
     return makers;
   }
 
+  // In the order of an operand that lies in memory for others, too.
+  static std::vector<VarRef> folded_of(const IR& ir, NodeRef sum) {
+    std::vector<VarRef> folded = ir.folded_vars(sum);
+    for (NodeRef operand : ir.node(ir.node(sum).inputs[0]).inputs) {
+      if (ir.node(operand).is_leaf() || ir.consumers(operand).size() == 1) continue;
+      const std::vector<LoopSpec>& loops = ir.node(operand).loops;
+      std::ranges::sort(folded, {},
+                        [&](VarRef var) { return std::ranges::find(loops, var, &LoopSpec::var) - loops.begin(); });
+      break;
+    }
+    return folded;
+  }
+
   // Batch, rows, columns, then what is folded: the result is dense.
   static std::vector<LoopSpec> loops_of(const IR& ir, NodeRef sum) {
     const NodeRef product = ir.node(sum).inputs[0];
@@ -105,7 +194,7 @@ class ProductScheduler {
     // The columns of the result are those of its last variable.
     if (!rows.empty() && !ir.node(sum).vars.empty() && rows.back() == ir.node(sum).vars.back())
       std::swap(rows, columns);
-    for (const auto& some : {batch, rows, columns, ir.folded_vars(sum)})
+    for (const auto& some : {batch, rows, columns, folded_of(ir, sum)})
       vars.insert(vars.end(), some.begin(), some.end());
     std::vector<LoopSpec> loops;
     for (VarRef var : vars) loops.push_back({.var = var});
