@@ -71,6 +71,7 @@ void ThreadEmitter::launch(TreeRef root, const std::string& suffix, const Expr& 
   f_ = &builder;
   arrays_.clear(), parts_.clear(), registers_.clear();
   since_barrier_ = {};
+  threads_ = threads;
   shared_bytes_ = 0;
   bind(function, parameters);
   const Compiler::Scope scope = compiler_.root();
@@ -212,7 +213,7 @@ void ThreadEmitter::root_launch(TreeRef root) {
   has_threads_ = plan_.has_threads(root);
   Expr threads = 1;
   const Expr blocks = grid_of(root, &threads);
-  const bool is_grid_fold = tree_.kind(root) == LoopTree::LOOP && plan_.role(root) == LoopRole::kGridFold;
+  const bool is_grid_fold = tree_.kind(root) == LoopTree::LOOP && plan_.role(root) == ThreadRole::kGridFold;
   std::set<int64_t> arrays = memory_below(root);
   if (is_grid_fold) {
     for (NodeRef sum : plan_.folded_by(root)) {
@@ -263,20 +264,20 @@ ThreadEmitter::Expr ThreadEmitter::count_of(const std::vector<TreeRef>& chain) c
 }
 
 ThreadEmitter::Expr ThreadEmitter::grid_of(TreeRef root, Expr* threads) {
-  const LoopRole role = tree_.kind(root) == LoopTree::LOOP ? plan_.role(root) : LoopRole::kSerial;
-  if (role == LoopRole::kGridThread) {
+  const ThreadRole role = tree_.kind(root) == LoopTree::LOOP ? plan_.role(root) : ThreadRole::kSerial;
+  if (role == ThreadRole::kGridThread) {
     *threads = kStreamThreads;
     const std::vector<TreeRef> chain = plan_.chain(root);
     return min(ceildiv(count_of(chain), kStreamThreads * vector_width(chain)), kMostBlocks);
   }
-  if (role == LoopRole::kGridFold) {
+  if (role == ThreadRole::kGridFold) {
     *threads = kStreamThreads;
     const std::vector<TreeRef> chain = plan_.chain(root);
     const Expr blocks = ceildiv(count_of(chain), kStreamThreads * elements_of_thread(chain));
     return max(min(blocks, kMostFoldBlocks), 1);  // a fold of nothing has a result, too
   }
   *threads = has_threads_ ? threads_of(root) : Expr(1);
-  return role == LoopRole::kBlock ? min(count_of(plan_.chain(root)), kMostBlocks) : Expr(1);
+  return role == ThreadRole::kBlock ? min(count_of(plan_.chain(root)), kMostBlocks) : Expr(1);
 }
 
 // As many threads as the longest loop has work for.
@@ -284,8 +285,8 @@ ThreadEmitter::Expr ThreadEmitter::threads_of(TreeRef root) {
   Expr most = 1;
   tree_.walk(
       [&](TreeRef ref, int) {
-        const LoopRole role = tree_.kind(ref) == LoopTree::LOOP ? plan_.role(ref) : LoopRole::kSerial;
-        if (role != LoopRole::kThread && role != LoopRole::kFold) return;
+        const ThreadRole role = tree_.kind(ref) == LoopTree::LOOP ? plan_.role(ref) : ThreadRole::kSerial;
+        if (role != ThreadRole::kThread && role != ThreadRole::kFold) return;
         const std::vector<TreeRef> chain = plan_.chain(ref);
         if (chain[0] == ref) most = max(most, ceildiv(count_of(chain), elements_of_thread(chain)));
       },
@@ -294,10 +295,8 @@ ThreadEmitter::Expr ThreadEmitter::threads_of(TreeRef root) {
 }
 
 int64_t ThreadEmitter::elements_of_thread(const std::vector<TreeRef>& chain) {
-  const int64_t width = vector_width(chain);
-  const Expr count = count_of(chain);
-  const bool is_long = !count.is_constant() || count.constant() > width * kMostThreads / 2;
-  return width == 1 ? kElementsOfThread : is_long ? 2 * width : width;
+  if (plan_.role(chain[0]) != ThreadRole::kGridFold) return kElementsOfThread;
+  return std::max(kElementsOfPart, 2 * vector_width(chain));
 }
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
@@ -320,10 +319,10 @@ void ThreadEmitter::body(const std::vector<TreeRef>& children) {
 
 void ThreadEmitter::loop(TreeRef ref) {
   switch (plan_.role(ref)) {
-    case LoopRole::kSerial:
+    case ThreadRole::kSerial:
       return serial(ref);
-    case LoopRole::kFold:
-    case LoopRole::kGridFold:
+    case ThreadRole::kFold:
+    case ThreadRole::kGridFold:
       return fold(ref);
     default:
       return spread(ref);
@@ -372,10 +371,10 @@ void ThreadEmitter::spread(TreeRef ref) {
   const std::vector<TreeRef> chain = plan_.chain(ref);
   const auto children = [&] { body(tree_.children(chain.back())); };
   switch (plan_.role(ref)) {
-    case LoopRole::kBlock:
+    case ThreadRole::kBlock:
       note(plan_.touched_below(ref));
       return in_chain(chain, block_number(), block_count(), children);
-    case LoopRole::kGridThread: {
+    case ThreadRole::kGridThread: {
       Value* const first = b_.CreateAdd(b_.CreateMul(block_number(), thread_count()), thread());
       Value* const all = b_.CreateMul(block_count(), thread_count());
       return on_threads([&] { stream(chain, first, all); });
@@ -408,8 +407,8 @@ std::optional<int64_t> ThreadEmitter::narrowest_in(const std::vector<TreeRef>& c
     if (is_run) narrowest = std::min(narrowest, size_of(access.memory->dtype));
     return is_run;
   };
-  const Role role = plan_.role(chain[0]);
-  const bool folds = role == Role::kFold || role == Role::kGridFold;
+  const ThreadRole role = plan_.role(chain[0]);
+  const bool folds = role == ThreadRole::kFold || role == ThreadRole::kGridFold;
   const std::vector<NodeRef> sums = folds ? plan_.folded_by(chain[0]) : std::vector<NodeRef>();
   for (TreeRef child : tree_.children(last)) {
     if (tree_.kind(child) == LoopTree::LOOP) return {};
@@ -434,8 +433,8 @@ int64_t ThreadEmitter::vector_width(const std::vector<TreeRef>& chain) {
   if (loop.step != 1 || !loop.tail.is_constant(0) || std::ranges::count_if(tree_.path(last), is_same_var) > 1) return 1;
   const std::optional<int64_t> narrowest = narrowest_in(chain);
   if (!narrowest || *narrowest == kVectorBytes) return 1;
-  const Role role = plan_.role(chain[0]);
-  const int64_t threads = role == Role::kGridThread || role == Role::kGridFold ? kLeastVectors : kWarp;
+  const ThreadRole role = plan_.role(chain[0]);
+  const int64_t threads = role == ThreadRole::kGridThread || role == ThreadRole::kGridFold ? kLeastVectors : kWarp;
   const Expr count = count_of(chain);
   const auto suits = [&](int64_t width) {
     const bool is_whole = compiler_.root().box.simplify(mod(loop.size, width)).is_constant(0);
@@ -497,7 +496,7 @@ void ThreadEmitter::in_chain(const std::vector<TreeRef>& chain, Value* first, Va
 // to the total; of a fold on all blocks it stores them.
 void ThreadEmitter::fold(TreeRef ref) {
   fold_parts(plan_.chain(ref), [&](NodeRef sum, Value* all) {
-    if (plan_.role(ref) == LoopRole::kGridFold) {
+    if (plan_.role(ref) == ThreadRole::kGridFold) {
       const Compiler::Allocation parts = parts_of(sum);
       const auto put = [&] {
         llvm::Type* const type = values_.memory_type(parts.dtype);
@@ -523,7 +522,7 @@ void ThreadEmitter::fold_parts(const std::vector<TreeRef>& chain, const std::fun
   }
   Value* first = thread();
   Value* step = thread_count();
-  if (plan_.role(chain[0]) == LoopRole::kGridFold) {
+  if (plan_.role(chain[0]) == ThreadRole::kGridFold) {
     first = b_.CreateAdd(b_.CreateMul(block_number(), step), first);
     step = b_.CreateMul(block_count(), step);
   }
@@ -693,8 +692,9 @@ Value* ThreadEmitter::warp_fold(const OpDef& op, DType dtype, Value* value) {
 // Every thread of the block gets the fold of all threads' values.
 Value* ThreadEmitter::block_fold(const OpDef& op, DType dtype, Value* value) {
   llvm::Type* const type = values_.memory_type(dtype);
-  Value* const totals = shared_array(type, kMostThreads / kWarp, fmt::format("totals{}", fold_arrays_++));
   value = warp_fold(op, dtype, value);
+  if (threads_.is_constant(kWarp)) return value;
+  Value* const totals = shared_array(type, kMostThreads / kWarp, fmt::format("totals{}", fold_arrays_++));
   Value* const lane = b_.CreateAnd(thread(), number(kWarp - 1));
   Value* const warp = b_.CreateLShr(thread(), number(5));
   barrier();  // those who read the totals of the loop's last run are done

@@ -56,7 +56,8 @@ class ThreadEmitter {
   static constexpr int64_t kMostFoldBlocks = 1024;    // of a fold on all blocks
   static constexpr int64_t kMostThreads = 512;        // of a block that folds
   static constexpr int64_t kWarp = 32;                // threads
-  static constexpr int64_t kElementsOfThread = 4;     // of a loop that is spread over a block
+  static constexpr int64_t kElementsOfThread = 32;    // of a loop that is spread over a block
+  static constexpr int64_t kElementsOfPart = 4;       // of a fold on all blocks
   static constexpr int64_t kMostOwnTotal = 1 << 16;   // bytes of all arrays of a thread
   static constexpr int64_t kMostArrayBytes = 40960;   // of all arrays that a block shares
   static constexpr int64_t kMostPartBytes = 1 << 28;  // of an array of which each block or thread has a part
@@ -188,6 +189,7 @@ class ThreadEmitter {
   bool has_threads_ = false;           // the blocks of this launch have more than one thread
   bool differs_ = false;               // this code runs on some threads, which differ
   ThreadPlan::Touched since_barrier_;  // shared memory
+  Expr threads_ = 1;                   // of a block
   uint64_t shared_bytes_ = 0;          // of an emulated block
   int64_t fold_arrays_ = 0;            // arrays of totals so far
 };

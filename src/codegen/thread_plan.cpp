@@ -22,9 +22,9 @@ ThreadPlan::ThreadPlan(const Compiler& compiler) : compiler_(compiler), tree_(co
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
-LoopRole ThreadPlan::role(TreeRef loop) const {
+ThreadRole ThreadPlan::role(TreeRef loop) const {
   const auto found = roles_.find(loop);
-  return found == roles_.end() ? LoopRole::kSerial : found->second;
+  return found == roles_.end() ? ThreadRole::kSerial : found->second;
 }
 
 bool ThreadPlan::is_independent(TreeRef loop) const { return !why_not_parallel(tree_, loop); }
@@ -54,7 +54,7 @@ void ThreadPlan::assign(TreeRef ref, Level level) {
   Level inside = level == Level::kThread ? Level::kThread : Level::kBlock;
   TreeRef last = ref;
   if (spreads && (mark == Mark::kBlock ? level == Level::kGrid : level != Level::kThread)) {
-    roles_[ref] = mark == Mark::kBlock ? LoopRole::kBlock : is_root ? LoopRole::kGridThread : LoopRole::kThread;
+    roles_[ref] = mark == Mark::kBlock ? ThreadRole::kBlock : is_root ? ThreadRole::kGridThread : ThreadRole::kThread;
     if (mark == Mark::kThread) inside = Level::kThread;
     std::set<VarRef> vars = {tree_.loop(ref).var};
     for (TreeRef next = only_loop_in(ref); next; next = only_loop_in(next)) {
@@ -65,7 +65,7 @@ void ThreadPlan::assign(TreeRef ref, Level level) {
       last = next;
     }
   } else if (mark == Mark::kThread && level != Level::kThread && can_fold(ref)) {
-    roles_[ref] = is_root ? LoopRole::kGridFold : LoopRole::kFold;
+    roles_[ref] = is_root ? ThreadRole::kGridFold : ThreadRole::kFold;
     inside = Level::kThread;
     const std::vector<NodeRef> sums = folded_by(ref);
     std::set<VarRef> vars = {tree_.loop(ref).var};
@@ -97,8 +97,8 @@ bool ThreadPlan::can_fold(TreeRef loop) const {
 }
 
 bool ThreadPlan::runs_on_threads(TreeRef ref) const {
-  const LoopRole own = tree_.kind(ref) == LoopTree::LOOP ? role(ref) : LoopRole::kSerial;
-  return own != LoopRole::kSerial && own != LoopRole::kBlock;
+  const ThreadRole own = tree_.kind(ref) == LoopTree::LOOP ? role(ref) : ThreadRole::kSerial;
+  return own != ThreadRole::kSerial && own != ThreadRole::kBlock;
 }
 
 bool ThreadPlan::has_threads(TreeRef root) const {
@@ -126,7 +126,7 @@ Place ThreadPlan::place_of(NodeRef node, const Compiler::Allocation& memory, boo
   const Expr size = memory.size();
   const bool is_small = size.is_constant() && size.constant() <= kMostOwnBytes / size_of(memory.dtype);
   const TreeRef spread = spread_loop(memory.lca, tree_.find(node));
-  const bool is_fold = spread && (role(spread) == LoopRole::kFold || role(spread) == LoopRole::kGridFold);
+  const bool is_fold = spread && (role(spread) == ThreadRole::kFold || role(spread) == ThreadRole::kGridFold);
   const bool is_total = is_fold && tree_.ir.folds(node, tree_.loop(spread).var);
   return is_small && (!spread || is_total || is_carry) ? Place::kThread : Place::kBlock;
 }

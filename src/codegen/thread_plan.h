@@ -21,7 +21,7 @@
 
 namespace tenon::codegen {
 
-enum class LoopRole : uint8_t {
+enum class ThreadRole : uint8_t {
   kSerial,
   kBlock,       // on blocks
   kGridThread,  // on the threads of all blocks
@@ -40,7 +40,7 @@ class ThreadPlan {
  public:
   explicit ThreadPlan(const loops::Compiler& compiler);
 
-  LoopRole role(loops::TreeRef loop) const;
+  ThreadRole role(loops::TreeRef loop) const;
   // The loop and those nested in it that run together, as one loop over all their iterations.
   std::vector<loops::TreeRef> chain(loops::TreeRef loop) const;
   bool has_threads(loops::TreeRef root) const;  // whether blocks have more than one thread
@@ -75,7 +75,7 @@ class ThreadPlan {
 
   const loops::Compiler& compiler_;
   const loops::LoopTree& tree_;
-  std::map<TreeRef, LoopRole> roles_;
+  std::map<TreeRef, ThreadRole> roles_;
   std::map<TreeRef, TreeRef> heads_;  // of the loops of a chain but its first: the first
   std::map<int64_t, Place> places_;   // by mem_idx
   std::map<int64_t, int64_t> same_;   // outputs that may use the memory of an input

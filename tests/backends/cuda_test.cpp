@@ -148,7 +148,7 @@ TEST(CudaLaunches, OfRowsHaveABlockForEach) {
   ASSERT_EQ(code.steps.size(), 1u);
   const auto& kernel = std::get<CudaKernel>(code.steps[0]);
   EXPECT_EQ(at(kernel.grid, 77), 77);
-  EXPECT_EQ(at(kernel.block, 77), 512);
+  EXPECT_EQ(at(kernel.block, 77), 128);
   EXPECT_THAT(code.ptx, HasSubstr("shfl.sync.bfly.b32"));
   EXPECT_THAT(code.ptx, HasSubstr("bar.sync"));
   EXPECT_THAT(code.ptx, HasSubstr(".shared"));
