@@ -20,6 +20,7 @@ import sympy
 import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+from torch.utils import _pytree as pytree
 
 from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
 from tenon.capture.admissible import admissible_of
@@ -604,10 +605,9 @@ class _Walker:
             is_quantized = self._type_or_none(leaf) is not None
             values.append(Token(imported, token, self._shown_foreign(leaf), is_quantized) if token else imported)
             self._learn_sizes(leaf, imported)
-        devices = {
-            leaf.device for leaf in flat_leaves(self._traced((made.args, made.kwargs, made.value))) if _is_on_gpu(leaf)
-        }
-        call = FallbackCall(made.target, args, kwargs, results, next(iter(devices), None))
+        traced = pytree.tree_leaves(self._traced((made.args, made.kwargs, made.value)))
+        gpu = next((leaf.device for leaf in traced if _is_on_gpu(leaf)), None)
+        call = FallbackCall(made.target, args, kwargs, results, gpu)
         self.fallback.calls[self.importer.external_count - 1] = call
         return rebuilt(made.value, iter(values))
 
