@@ -1,6 +1,9 @@
 #include "gpu.h"
 
+#include <algorithm>
 #include <charconv>
+#include <semaphore>
+#include <thread>
 
 namespace tenon::cuda {
 namespace {
@@ -63,22 +66,52 @@ uint64_t memory_of_device(const Options& options) {
 
 // ---- modules --------------------------------------------------------------------------------------------------------
 
-LoadedModule::LoadedModule(const Driver& driver, const std::string& ptx) : driver_(driver) {
+namespace {
+
+Module compiled(const Driver& driver, const std::string& ptx) {
   std::string log(kLogBytes, '\0');
   int options[] = {kErrorLog, kErrorLogBytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
-  const Result result = driver.load_module(&module_, ptx.c_str(), 2, options, values);
-  if (result == kSuccess) return;
-  log.resize(log.find('\0') == std::string::npos ? log.size() : log.find('\0'));
-  while (!log.empty() && log.back() == '\n') log.pop_back();
+  Module module = nullptr;
+  const Result result = driver.load_module(&module, ptx.c_str(), 2, options, values);
+  if (result == kSuccess) return module;
+  log.resize(std::min(log.size(), log.find('\0')));
+  while (log.ends_with('\n')) log.pop_back();
   fail(result == kOutOfMemory ? TENON_OUT_OF_MEMORY : TENON_UNSUPPORTED,
        "the driver cannot compile the kernels of a program: ", driver.describe(result), log.empty() ? "" : "\n", log);
+}
+
+// As many at a time as there are CPUs.
+std::counting_semaphore<>& compilers() {
+  static std::counting_semaphore<> free(std::max(1u, std::thread::hardware_concurrency()));
+  return free;
+}
+
+}  // namespace
+
+LoadedModule::LoadedModule(const Driver& driver, Context context, const std::string& ptx) : driver_(driver) {
+  const auto compile = [&driver, context, ptx] {
+    compilers().acquire();
+    const struct Release {
+      ~Release() { compilers().release(); }
+    } release_at_end;
+    const Current current(driver, context);
+    return compiled(driver, ptx);
+  };
+  module_ = std::async(std::launch::async, compile).share();
+}
+
+LoadedModule::~LoadedModule() {
+  try {
+    driver_.unload_module(module_.get());
+  } catch (const StatusError&) {  // there is none
+  }
 }
 
 std::shared_ptr<const LoadedModule> Gpu::load(const std::string& ptx) {
   std::erase_if(modules_, [](const auto& known) { return known.second.expired(); });
   if (const auto known = modules_.find(ptx); known != modules_.end()) return known->second.lock();
-  const auto module = std::make_shared<const LoadedModule>(driver_, ptx);
+  const auto module = std::make_shared<const LoadedModule>(driver_, context_, ptx);
   modules_.emplace(ptx, module);
   return module;
 }

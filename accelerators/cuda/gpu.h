@@ -1,6 +1,7 @@
 // An open GPU: the context that PyTorch and CUDA's runtime use too, memory, the queue of commands, and cuBLASLt.
 #pragma once
 
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,18 +27,20 @@ struct Limits {
   int64_t threads = 0, blocks = 0, shared_bytes = 0;
 };
 
-// A text of PTX as machine code. Programs with the same text share it.
+// A text of PTX, which the driver compiles on a thread of its own: a program has dozens of kernels, and each takes tens
+// of milliseconds. Programs with the same text share it.
 class LoadedModule {
  public:
-  LoadedModule(const Driver& driver, const std::string& ptx);
-  ~LoadedModule() { driver_.unload_module(module_); }
+  LoadedModule(const Driver& driver, Context context, const std::string& ptx);
+  ~LoadedModule();
   LoadedModule(const LoadedModule&) = delete;
 
-  Module get() const { return module_; }
+  // Waits until it is compiled. Throws a StatusError that says what the driver's compiler says.
+  Module get() const { return module_.get(); }
 
  private:
   const Driver& driver_;
-  Module module_ = nullptr;
+  std::shared_future<Module> module_;
 };
 
 class Gpu {

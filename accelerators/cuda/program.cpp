@@ -265,6 +265,7 @@ std::shared_ptr<const Plan> Program::plan_for(std::span<const int64_t> sizes) {
     ages_.splice(ages_.begin(), ages_, known->second.age);
     return last_ = known->second.plan;
   }
+  if (module_ && entries_.empty()) find_entries();
   auto plan = std::make_shared<const Plan>(Planner(*this, sizes).plan());
   if (plans_.size() == kMostPlans) {
     plans_.erase(ages_.back());
@@ -288,14 +289,18 @@ Program::Program(Gpu& gpu, std::span<const std::byte> code) : gpu_(gpu), code_(v
     for (const flatbuffers::String* name : *code_.nodes()) names->push_back(name->str());
   }
   names_ = std::move(names);
-  find_entries();
+  if (has_kernels()) module_ = gpu_.load(code_.ptx()->str());
 }
 
+bool Program::has_kernels() const {
+  return std::ranges::any_of(*code_.steps(), [](const format::cuda::Step* step) { return step->kernel() != nullptr; });
+}
+
+// When the first plan is made.
 void Program::find_entries() {
   const Driver& driver = gpu_.driver();
   for (const format::cuda::Step* step : *code_.steps()) {
     if (step->kernel() == nullptr) continue;
-    if (!module_) module_ = gpu_.load(code_.ptx()->str());
     const char* const name = step->kernel()->entry()->c_str();
     if (!entries_.contains(name)) {
       Function function = nullptr;

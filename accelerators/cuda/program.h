@@ -77,6 +77,7 @@ class Program {
   };
   friend class Planner;
 
+  bool has_kernels() const;
   void find_entries();
   void check_parameters(Function function, const format::cuda::Kernel& kernel) const;
   std::shared_ptr<const Plan> plan_for(std::span<const int64_t> sizes);

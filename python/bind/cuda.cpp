@@ -38,9 +38,17 @@ const Library& library() {
 // A function of tenon/cuda_tensors.py.
 nb::object helper(const char* name) { return nb::module_::import_("tenon.cuda_tensors").attr(name); }
 
+// Of a run with hundreds of arguments, the first one looks the device up. Python's lock guards the map.
+std::shared_ptr<runtime::Device> gpu(int number) {
+  static std::map<int, std::weak_ptr<runtime::Device>> known;
+  std::weak_ptr<runtime::Device>& last = known[number];
+  std::shared_ptr<runtime::Device> device = last.lock();
+  if (!device) last = device = call_runtime([&] { return runtime::open_device(cuda_spec(number)); });
+  return device;
+}
+
 TensorOnDevice wrapped(const CudaMemory& memory, nb::object array) {
-  const std::shared_ptr<runtime::Device> device =
-      call_runtime([&] { return runtime::open_device(cuda_spec(memory.device)); });
+  const std::shared_ptr<runtime::Device> device = gpu(memory.device);
   int64_t bytes = size_of(memory.dtype);
   for (int64_t size : memory.shape) bytes *= size;
   runtime::DeviceBlock block(device, memory.data, bytes, keep_alive(std::move(array)));

@@ -110,6 +110,17 @@ class Cuda : public testing::Test {
     if (program != nullptr) api().release(device_, program);
     return failure;
   }
+  // Of load(), or of the first launch, which has this many buffers and sizes of 0.
+  std::string launch_failure(const std::string& code, size_t buffers, size_t sizes) {
+    tenon_device_program* program = nullptr;
+    std::string failure = call(api().load, device_, static_cast<const void*>(code.data()), code.size(), &program);
+    if (program == nullptr) return failure;
+    uint64_t ticket = 0;
+    failure = submit_failure(program, std::vector<void*>(buffers, block(64)), std::vector<int64_t>(sizes), &ticket);
+    if (failure.empty()) wait(ticket);
+    api().release(device_, program);
+    return failure;
+  }
 
   void* block(uint64_t bytes) {
     void* memory = nullptr;
@@ -590,7 +601,7 @@ TEST_F(Cuda, RefusesNumbersThatAreNotThere) {
                 {CodeBuilder::buffer_argument(0, code.number(0)), CodeBuilder::buffer_argument(0, code.number(0)),
                  CodeBuilder::buffer_argument(0, code.number(0)), CodeBuilder::number_argument(code.size(0))});
     change(code);
-    return load_failure(code.bytes());
+    return launch_failure(code.bytes(), 1, 1);
   };
   EXPECT_EQ(failure([](CodeBuilder&) {}), "");
   EXPECT_EQ(failure([](CodeBuilder& code) { code.tables().version = 2; }),
@@ -619,7 +630,7 @@ TEST_F(Cuda, TellsWhatTheDriversCompilerSays) {
   open();
   CodeBuilder code(0);
   code.kernel("test_add", code.number(1), code.number(1), {}).tables().ptx = "nonsense";
-  EXPECT_EQ(load_failure(code.bytes()),
+  EXPECT_EQ(launch_failure(code.bytes(), 0, 0),
             "the driver cannot compile the kernels of a program: a fake text (CUDA_ERROR_INVALID_PTX, 218)\n"
             "ptxas fatal : line 1: no version");
 }

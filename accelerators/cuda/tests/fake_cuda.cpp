@@ -458,6 +458,7 @@ EXPORT Result cuModuleLoadDataEx(Module* module, const void* image, unsigned cou
   const std::string word = ".entry ";
   for (size_t at = made->text.find(word); at != std::string::npos; at = made->text.find(word, at + 1)) {
     const size_t open = made->text.find('(', at), close = made->text.find(')', open);
+    if (close == std::string::npos) return kBadPtx;
     const std::string name = made->text.substr(at + word.size(), open - at - word.size());
     const std::string header = made->text.substr(open, close - open);
     size_t parameters = 0;
