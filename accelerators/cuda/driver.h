@@ -70,6 +70,7 @@ struct LaunchConfig {
   X(create_stream, "cuStreamCreate", (Stream * stream, unsigned flags))                                           \
   X(destroy_stream, "cuStreamDestroy_v2", (Stream stream))                                                        \
   X(finish_stream, "cuStreamSynchronize", (Stream stream))                                                        \
+  X(is_capturing, "cuStreamIsCapturing", (Stream stream, int* status))                                            \
   X(stream_waits, "cuStreamWaitEvent", (Stream stream, EventHandle event, unsigned flags))                        \
   X(create_event, "cuEventCreate", (EventHandle * event, unsigned flags))                                         \
   X(destroy_event, "cuEventDestroy_v2", (EventHandle event))                                                      \

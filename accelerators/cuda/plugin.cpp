@@ -1,5 +1,6 @@
 // libtenon_cuda.so: NVIDIA GPUs as a device of Tenon, behind include/tenon/device.h. docs/cuda.md is the manual.
 #include <mutex>
+#include <set>
 
 #include "gpu.h"
 #include "program.h"
@@ -54,12 +55,30 @@ tenon_status describe(const char* options, tenon_device_info* info, tenon_text* 
   });
 }
 
+// All open devices, for functions that take none.
+struct Devices {
+  std::mutex mutex;
+  std::set<tenon_device*> open;
+};
+Devices& devices() {
+  static Devices all;
+  return all;
+}
+
 tenon_status open(const char* options, tenon_device** device, tenon_text* error) {
-  return guarded(error, [=] { *device = new tenon_device{.gpu = Gpu(options_from(options))}; });
+  return guarded(error, [=] {
+    *device = new tenon_device{.gpu = Gpu(options_from(options))};
+    const std::lock_guard lock(devices().mutex);
+    devices().open.insert(*device);
+  });
 }
 
 void release(tenon_device* device, tenon_device_program* program) {
   if (program == nullptr) {
+    {
+      const std::lock_guard lock(devices().mutex);
+      devices().open.erase(device);
+    }
     delete device;
     return;
   }
@@ -134,3 +153,13 @@ extern "C" TENON_API void tenon_cuda_use_stream(void* stream) {
   tenon::cuda::chosen_stream() = static_cast<tenon::cuda::Stream>(stream);
 }
 extern "C" TENON_API void tenon_cuda_use_own_stream(void) { tenon::cuda::chosen_stream().reset(); }
+
+extern "C" TENON_API tenon_status tenon_cuda_check_graphs(tenon_text* error) {
+  using namespace tenon::cuda;  // NOLINT: likewise
+  const std::lock_guard lock(devices().mutex);
+  for (tenon_device* device : devices().open) {
+    const tenon_status status = guarded(error, [device] { device->gpu.queue().check_graphs(); });
+    if (status != TENON_OK) return status;
+  }
+  return TENON_OK;
+}

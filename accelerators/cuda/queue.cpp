@@ -11,6 +11,7 @@ namespace tenon::cuda {
 namespace {
 
 constexpr uint64_t kRecords = 1024;
+constexpr size_t kRecordsOfBlock = 128;  // of graphs
 constexpr size_t kMostTimes = 1 << 15;
 constexpr size_t kMostFailures = 1 << 10;
 constexpr float kLongestClock = 4000;  // milliseconds: then the numbers of the clock are coarser than a microsecond
@@ -62,6 +63,7 @@ void Queue::destroy_objects() noexcept {
   destroy(start_);
   destroy(order_);
   if (records_ != nullptr) driver_.free_host(records_);
+  for (void* memory : captured_memory_) driver_.free_host(memory);
   if (own_ != nullptr) driver_.destroy_stream(own_);
 }
 
@@ -81,6 +83,8 @@ Queue::Command Queue::begin(const Names& names) {
   std::unique_lock lock(mutex_);
   if (names && begun_ >= kRecords && !watched_.empty() && watched_.front().ticket <= begun_ + 1 - kRecords)
     finish_begun(lock);  // the records are used in turn
+  if (const Stream chosen = chosen_stream().value_or(own_); is_capturing(chosen))
+    return {kCaptured, chosen, names ? reinterpret_cast<Address>(record_of_graph(names)) : 0};
   const Stream stream = stream_of_next();
   const uint64_t ticket = ++begun_;
   ErrorRecord* const record = records_ + ticket % kRecords;
@@ -95,12 +99,43 @@ Queue::Command Queue::begin(const Names& names) {
 
 void Queue::end(const Command& command) {
   const std::lock_guard lock(mutex_);
-  if (timed_.empty() || timed_.back().ticket != command.ticket) return;
+  if (command.ticket == kCaptured || timed_.empty() || timed_.back().ticket != command.ticket) return;
   timed_.back().end = take_event(timers_, 0);
   driver_.check(driver_.record_event(timed_.back().end, command.stream), "record an event");
 }
 
+bool Queue::is_capturing(Stream stream) const {
+  int status = 0;
+  return driver_.is_capturing(stream, &status) == kSuccess && status != 0;
+}
+
+void Queue::refuse_capture(Stream stream) const {
+  if (is_capturing(stream))
+    fail(TENON_UNSUPPORTED, "a copy between the host and the GPU cannot be part of a CUDA graph");
+}
+
+ErrorRecord* Queue::record_of_graph(const Names& names) {
+  const size_t place = captured_.size() % kRecordsOfBlock;
+  if (place == 0) {
+    void* memory = nullptr;
+    driver_.check(driver_.allocate_host(&memory, kRecordsOfBlock * sizeof(ErrorRecord), kHostMapped), "pin memory");
+    captured_memory_.push_back(std::memset(memory, 0, kRecordsOfBlock * sizeof(ErrorRecord)));
+  }
+  captured_.push_back({static_cast<ErrorRecord*>(captured_memory_.back()) + place, names});
+  return captured_.back().record;
+}
+
+void Queue::check_graphs() {
+  const std::lock_guard lock(mutex_);
+  for (const Captured& each : captured_) {
+    if (each.record->kind == 0) continue;
+    const ErrorRecord record = std::exchange(*each.record, {});
+    fail(TENON_RUN_FAILED, text_of_record(record, *each.names));
+  }
+}
+
 uint64_t Queue::copy_in(Address to, const void* from, uint64_t bytes) {
+  refuse_capture(chosen_stream().value_or(own_));
   const Command command = begin(nullptr);
   std::unique_lock lock(mutex_);
   std::byte* const staged = staging_.take(bytes);
@@ -115,6 +150,7 @@ uint64_t Queue::copy_in(Address to, const void* from, uint64_t bytes) {
 }
 
 uint64_t Queue::copy_out(void* to, Address from, uint64_t bytes) {
+  refuse_capture(chosen_stream().value_or(own_));
   const Command command = begin(nullptr);
   std::unique_lock lock(mutex_);
   std::byte* const staged = staging_.take(bytes);
@@ -154,6 +190,7 @@ void Queue::finish_begun(std::unique_lock<std::mutex>& lock) {
   events_.push_back(event);
   driver_.check(result, "finish what runs on the GPU");
   done_ = std::max(done_, begun);
+  if (begun_ == done_) last_ = own_;  // the caller may destroy the stream that it chose
   settle();
 }
 

@@ -31,6 +31,7 @@ class Queue {
   Queue(const Queue&) = delete;
 
   // ---- commands: begin one, enqueue its work on the stream, end it. All but wait() is called by one thread at a time.
+  static constexpr uint64_t kCaptured = 0;  // the ticket of a command that a CUDA graph captures: it does not run now
   struct Command {
     uint64_t ticket;
     Stream stream;
@@ -46,6 +47,9 @@ class Queue {
   void wait(uint64_t ticket);
   void finish();  // everything
 
+  // Throws a StatusError if a command of a CUDA graph has failed that nobody was told of.
+  void check_graphs();
+
   // ---- times: taken of the commands that begin after the first call ----
   uint64_t take_times(tenon_device_event* events, uint64_t capacity);
 
@@ -60,6 +64,10 @@ class Queue {
     uint64_t ticket;
     Names names;
   };
+  struct Captured {  // by a graph, which may run at any time
+    ErrorRecord* record;
+    Names names;
+  };
   struct Timed {
     uint64_t ticket;
     EventHandle begin, end;
@@ -68,6 +76,9 @@ class Queue {
   void make_objects();
   void destroy_objects() noexcept;
   Stream stream_of_next();
+  bool is_capturing(Stream stream) const;
+  void refuse_capture(Stream stream) const;
+  ErrorRecord* record_of_graph(const Names& names);
   void finish_begun(std::unique_lock<std::mutex>& lock);
   void settle();
   void land(const Landing& landing);
@@ -86,6 +97,8 @@ class Queue {
   std::mutex mutex_;  // of all below
   uint64_t begun_ = 0, done_ = 0;
   std::deque<Watched> watched_;
+  std::vector<Captured> captured_;
+  std::vector<void*> captured_memory_;  // of their records
   std::deque<Landing> landings_;
   std::map<uint64_t, std::string> failures_;  // that were not waited for yet
   std::vector<EventHandle> events_;           // to wait for, that are free

@@ -505,6 +505,38 @@ TEST_F(Cuda, CommandsKeepTheirOrderAcrossStreams) {
   close();
 }
 
+TEST_F(Cuda, AGraphRunsWhatWasCaptured) {
+  NEEDS_FAKE();
+  open();
+  tenon_device_program *const add = load(add_code()), *const gather = load(gather_code());
+  void *const x = sent(counting(10)), *const sum = sent(std::vector<float>(10, 0));
+  void *const index = sent(std::vector<int64_t>{3, 9, 0}), *const out = sent(counting(3));
+  {
+    Streams streams;
+    streams.use(streams.stream);
+    wait(submit(add, {sum, x, sum}, {10}));  // so that all is there
+    wait(submit(gather, {x, index, out}, {3, 10}));
+    FAKE(fake_capture)(streams.stream, true);
+    EXPECT_EQ(submit(add, {sum, x, sum}, {10}), 0u) << "there is nothing to wait for";
+    EXPECT_EQ(submit(gather, {x, index, out}, {3, 10}), 0u);
+    uint64_t ticket = 0;
+    float value = 0;
+    EXPECT_EQ(call(api().copy, device_, x, static_cast<const void*>(&value), uint64_t{4}, 1, &ticket),
+              "a copy between the host and the GPU cannot be part of a CUDA graph");
+    FAKE(fake_capture)(streams.stream, false);
+    const auto check = symbol<tenon_status(tenon_text*)>(library("libtenon_cuda.so"), "tenon_cuda_check_graphs");
+    for (int i = 0; i < 3; ++i) FAKE(fake_replay)(streams.stream);
+    EXPECT_EQ(call(check), "");
+    EXPECT_EQ(fetched<float>(sum, 10)[2], 8) << "once, and three times by the graph";
+    const std::vector<int64_t> bad = {3, 12, 0};
+    wait(copy(index, bad.data(), 24, true));
+    FAKE(fake_replay)(streams.stream);
+    EXPECT_EQ(call(check), "%rows_of_x: index 12 is out of range for a size of 10");
+    EXPECT_EQ(call(check), "") << "it is told once";
+  }
+  close();
+}
+
 TEST_F(Cuda, RecordsNoEventsOnOneStream) {
   NEEDS_FAKE();
   open();

@@ -41,6 +41,9 @@ struct FakeEvent {
 struct FakeStream {
   std::vector<std::function<void()>> commands;  // of all time
   size_t done = 0;
+  bool captures = false;
+  size_t captured_from = 0;
+  std::vector<std::function<void()>> graph;
 };
 
 struct FakeModule;
@@ -247,6 +250,17 @@ EXPORT long fake_advice() { return state().advice; }
 EXPORT void fake_fail(const char* function, int result, int skipped) { state().faults[function] = {result, skipped}; }
 EXPORT void fake_set_devices(int count) { state().devices = count; }
 EXPORT void fake_break_on(const char* entry) { state().breaks_on = entry; }
+EXPORT void fake_capture(void* stream, bool begins) {
+  auto* const it = stream_of(static_cast<Stream>(stream));
+  it->captures = begins;
+  if (begins) it->captured_from = it->commands.size();
+  if (begins) return;
+  it->graph.assign(it->commands.begin() + static_cast<std::ptrdiff_t>(it->captured_from), it->commands.end());
+  it->commands.resize(it->captured_from);
+}
+EXPORT void fake_replay(void* stream) {
+  for (const auto& command : stream_of(static_cast<Stream>(stream))->graph) command();
+}
 EXPORT void fake_repair() {
   state().is_broken = false;
   state().breaks_on.clear();
@@ -410,6 +424,10 @@ EXPORT Result cuStreamWaitEvent(Stream stream, EventHandle event, unsigned) {
   });
   return kSuccess;
 }
+EXPORT Result cuStreamIsCapturing(Stream stream, int* status) {
+  *status = stream_of(stream)->captures ? 1 : 0;
+  return kSuccess;
+}
 EXPORT Result cuEventCreate(EventHandle* event, unsigned flags) {
   BEGIN_IN_CONTEXT("cuEventCreate");
   auto* const made = new FakeEvent;
@@ -434,6 +452,9 @@ EXPORT Result cuEventRecord(EventHandle event, Stream stream) {
 }
 EXPORT Result cuEventSynchronize(EventHandle event) {
   BEGIN("cuEventSynchronize");
+  constexpr int kCaptureUnsupported = 900;
+  if (const auto* stream = reinterpret_cast<FakeEvent*>(event)->stream; stream != nullptr && stream->captures)
+    return kCaptureUnsupported;
   const auto* const it = reinterpret_cast<FakeEvent*>(event);
   if (it->stream != nullptr) run_until(it->stream, it->position);
   return state().is_broken ? kLaunchFailed : kSuccess;

@@ -18,4 +18,7 @@ void fake_set_devices(int count);
 // A launch of this kernel makes the GPU fail when it runs: from then on, everything fails.
 void fake_break_on(const char* entry);
 void fake_repair(void);
+// A graph of a stream: what is enqueued between the two calls does not run, but whenever it is replayed.
+void fake_capture(void* stream, bool begins);
+void fake_replay(void* stream);
 }
