@@ -156,10 +156,11 @@ Products& Gpu::products() {
   return *products_;
 }
 
-// A block that was too small is free for commands that come later, in their order.
+// A block that was too small is free for commands that come later, in their order. A CUDA graph may use it at any time.
 Address Gpu::grown(Block& block, uint64_t bytes) {
   if (bytes <= block.bytes) return block.memory;
-  if (block.memory != 0) memory_->free(block.memory);
+  if (block.memory != 0 && !queue_->has_captured()) memory_->free(block.memory);
+  if (queue_->has_captured()) bytes = std::max(bytes, 2 * block.bytes);  // seldom, because nothing is freed
   block = {};
   block = {memory_->allocate(bytes), bytes};
   return block.memory;

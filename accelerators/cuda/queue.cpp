@@ -83,8 +83,10 @@ Queue::Command Queue::begin(const Names& names) {
   std::unique_lock lock(mutex_);
   if (names && begun_ >= kRecords && !watched_.empty() && watched_.front().ticket <= begun_ + 1 - kRecords)
     finish_begun(lock);  // the records are used in turn
-  if (const Stream chosen = chosen_stream().value_or(own_); is_capturing(chosen))
+  if (const Stream chosen = chosen_stream().value_or(own_); is_capturing(chosen)) {
+    has_captured_ = true;
     return {kCaptured, chosen, names ? reinterpret_cast<Address>(record_of_graph(names)) : 0};
+  }
   const Stream stream = stream_of_next();
   const uint64_t ticket = ++begun_;
   ErrorRecord* const record = records_ + ticket % kRecords;

@@ -47,6 +47,7 @@ class Queue {
   void wait(uint64_t ticket);
   void finish();  // everything
 
+  bool has_captured() const { return has_captured_; }  // A CUDA graph has commands of this device.
   // Throws a StatusError if a command of a CUDA graph has failed that nobody was told of.
   void check_graphs();
 
@@ -92,6 +93,7 @@ class Queue {
   Stream own_ = nullptr;
   Stream last_ = nullptr;
   EventHandle order_ = nullptr;
+  bool has_captured_ = false;
   ErrorRecord* records_ = nullptr;  // the host's memory, where kernels write
 
   std::mutex mutex_;  // of all below

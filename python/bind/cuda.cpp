@@ -19,6 +19,7 @@ constexpr std::string_view kCuda = "cuda";
 struct Library {
   decltype(&tenon_cuda_use_stream) use_stream;
   decltype(&tenon_cuda_use_own_stream) use_own_stream;
+  decltype(&tenon_cuda_check_graphs) check_graphs;
 
   Library() {
     const std::string path = call_runtime([] { return runtime::library_of(kCuda); });
@@ -26,7 +27,9 @@ struct Library {
     if (path.empty() || library == nullptr) fail("device cuda is not that of Tenon");
     use_stream = reinterpret_cast<decltype(use_stream)>(dlsym(library, "tenon_cuda_use_stream"));
     use_own_stream = reinterpret_cast<decltype(use_own_stream)>(dlsym(library, "tenon_cuda_use_own_stream"));
-    if (use_stream == nullptr || use_own_stream == nullptr) fail("{} lacks functions of tenon/cuda.h", path);
+    check_graphs = reinterpret_cast<decltype(check_graphs)>(dlsym(library, "tenon_cuda_check_graphs"));
+    if (use_stream == nullptr || use_own_stream == nullptr || check_graphs == nullptr)
+      fail("{} lacks functions of tenon/cuda.h", path);
   }
 };
 
@@ -78,6 +81,12 @@ std::optional<TensorOnDevice> on_cuda(nb::handle array) {
   if (memory->is_row_major && is_aligned(memory->data, *tensor.memory->device())) return tensor;
   const nb::object dense = helper("dense")(array);
   return wrapped(cuda_memory_of(dense).value(), dense);
+}
+
+void check_cuda_graphs() {
+  char text[512] = "";
+  tenon_text error{text, sizeof text};
+  if (library().check_graphs(&error) != TENON_OK) fail("{}", text);
 }
 
 CudaStream::CudaStream(int device)

@@ -19,6 +19,8 @@ std::optional<int> cuda_number(const runtime::Device& device);
 // undefined one for all other arrays.
 std::optional<TensorOnDevice> on_cuda(nb::handle array);
 
+void check_cuda_graphs();  // throws an Error with what a kernel of a CUDA graph has failed with
+
 // What the commands of a thread are part of, as long as it lives.
 class CudaStream {
  public:

@@ -104,6 +104,30 @@ nb::list run(const Executable& self, nb::handle arrays, const std::string& devic
   return to_list(self, run, outputs, arrays);
 }
 
+// An executable with memory of its own, which stays where it is from run to run: CUDA graphs know the addresses.
+struct OwnContext {
+  std::shared_ptr<const Executable> executable;
+  std::unique_ptr<runtime::Context> context;
+};
+
+std::unique_ptr<OwnContext> in_own_context(std::shared_ptr<const Executable> self) {
+  const Program& program = self->program;
+  auto context = program.runner->make_context({.device_budgets = program.device_budgets});
+  return std::make_unique<OwnContext>(OwnContext{std::move(self), std::move(context)});
+}
+
+// Results are torch's tensors on CUDA.
+nb::list run_own(const OwnContext& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
+  RunArguments run = arguments_from(arrays, device, kept, true);
+  std::vector<Tensor> outputs;
+  {
+    const WithoutGil unlocked;
+    const UseStream used(run.stream);
+    outputs = ProgramRunner::run_in(*self.context, self.executable->program, run.inputs, &run.places);
+  }
+  return to_list(*self.executable, run, outputs, arrays);
+}
+
 // ("cpu", ops), (device, ops) or ("fallback", targets) of each.
 nb::list segments(const Executable& self) {
   nb::list result;
@@ -200,6 +224,7 @@ void bind_program(nb::module_& module) {
       .def(
           "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs, "", {}, false); },
           nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
+      .def("in_own_context", in_own_context, "With memory that stays where it is, for CUDA graphs.")
       .def_prop_ro(
           "graph", [](const Executable& self) { return Graph(self.program.graph); }, "As it was fused.")
       .def_prop_ro("segments", segments, "Runs of tasks: ('cpu', 'fallback' or a device, names of ops).")
@@ -230,6 +255,9 @@ void bind_program(nb::module_& module) {
           "Frees what runs keep for the next one.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
+  nb::class_<OwnContext>(module, "OwnContext", "An executable with memory of its own, for CUDA graphs.")
+      .def("run", run_own, nb::arg("inputs"), nb::arg("device"), nb::arg("kept"));
+  module.def("check_cuda_graphs", check_cuda_graphs, "Fails with what a kernel of a CUDA graph has failed with.");
   module.attr("MOST_THREADS") = kMostThreads;
   module.def(
       "load_plugin",

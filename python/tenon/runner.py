@@ -11,6 +11,7 @@ import torch
 from tenon import _tenon, modes
 from tenon._tenon import Expr
 from tenon.capture.captured import Assumptions, Captured, DerivedSize, Input, Layout, Output, Window
+from tenon.cuda_graphs import GraphedRun
 from tenon.device_names import gpu_name
 
 Run = Callable[[Sequence[Any]], list[Any]]
@@ -26,14 +27,18 @@ def make_runner(captured: Captured, execute: Run) -> Run:
     return run if run is execute else modes.run_unseen(run)
 
 
-def executor(captured: Captured, executable: _tenon.Executable) -> Run:
-    """Runs the graph of a model. Of a model on a GPU, the results are PyTorch's tensors there."""
+def executor(captured: Captured, executable: _tenon.Executable, graphs: bool = False) -> Run:
+    """Runs the graph of a model. Of a model on a GPU, the results are PyTorch's tensors there; with `graphs`, by CUDA
+    graphs."""
     if captured.gpu is None:
         return executable.run
     device = gpu_name(captured.gpu)
     asserted = {assertion.index for assertion in captured.assertions}
     kept = {output.index for output in captured.outputs if output.device is not None and output.device.type == "cuda"}
-    return lambda inputs: executable.run(inputs, device, kept - asserted, True)
+    kept -= asserted
+    if graphs and len(kept) == len(captured.graph.outputs) and not captured.graph.updates and not captured.fallback:
+        return modes.run_unseen(GraphedRun(executable, device, kept))
+    return modes.run_unseen(lambda inputs: executable.run(inputs, device, kept, True))
 
 
 def _complete(captured: Captured, execute: Run) -> Run:

@@ -54,6 +54,7 @@ class Options:
 
 OPTIONS = tuple(field.name for field in fields(Options))
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_WITH_GRAPHS = ("reduce-overhead", "max-autotune")  # on a GPU: of inference
 
 
 # Functions by which the parts of PyTorch communicate: TorchDynamo breaks the graph there, and compiles its parts.
@@ -70,8 +71,9 @@ class Backend:
     ) -> Callable[..., Any]:
         _check_mode(mode)
         checked = _options_from(options)
+        graphs = mode in _WITH_GRAPHS
         try:
-            return _compiled(module, inputs, checked)
+            return _compiled(module, inputs, checked, graphs)
         except _FOR_DYNAMO:
             raise
         except Exception as error:
@@ -84,11 +86,12 @@ class Backend:
 backend = Backend()
 
 
-def _compiled(module: fx.GraphModule, inputs: list[Any], options: Options) -> Callable[..., Any]:
+def _compiled(module: fx.GraphModule, inputs: list[Any], options: Options, graphs: bool = False) -> Callable[..., Any]:
     direct: list[Callable[..., Any]] = []
 
     def compile_inference(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-        run = _compile_or_fall_back("inference", graph, options, shown=len(graph.graph.output_node().args[0]))
+        shown = len(graph.graph.output_node().args[0])
+        run = _compile_or_fall_back("inference", graph, options, shown, graphs)
         if _needs_no_wrapper(module, graph, inputs):
             direct.append(run.unboxed)
         return run
@@ -132,7 +135,8 @@ def _options_from(options: Any) -> Options:
 
 
 def _check_mode(mode: str | None) -> None:
-    """Accepts every mode of torch.compile: Tenon does what the modes ask for, as far as a CPU can."""
+    """Accepts every mode of torch.compile: Tenon does what the modes ask for, as far as a CPU can. On a GPU, some
+    ask for CUDA graphs."""
     if mode is not None and mode not in MODES:
         fail(f"backend tenon has no mode '{mode}': the modes are {', '.join(MODES)}")
 
@@ -156,11 +160,13 @@ def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: lis
 # ---- one graph ------------------------------------------------------------------------------------------------------
 
 
-def _compile_or_fall_back(kind: str, module: fx.GraphModule, options: Options, shown: int = 0) -> Run:
+def _compile_or_fall_back(
+    kind: str, module: fx.GraphModule, options: Options, shown: int = 0, graphs: bool = False
+) -> Run:
     """The graph as a function of a list of values, which it may empty; `unboxed` takes the values one by one."""
     try:
         with modes.outside():  # AOTAutograd calls the compiler inside of its trace
-            return _compile(kind, module, options, shown)
+            return _compile(kind, module, options, shown, graphs)
     except Exception as error:
         if not options.fallback:
             raise
@@ -168,7 +174,7 @@ def _compile_or_fall_back(kind: str, module: fx.GraphModule, options: Options, s
         return _in_pytorch(module)
 
 
-def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) -> Run:
+def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int, graphs: bool) -> Run:
     captured = import_graph_module(module, shown)
     if not options.fallback:
         captured.check_supported(NO_FALLBACK)
@@ -181,13 +187,15 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
             captured.graph, fallback=captured.fallback, threads=options.threads, devices=devices
         )
         found = replace(found, nodes=Counter(node["device"] for node in executable.placement))
-        run = _runnable(found, module, captured, executable, options)
+        run = _runnable(found, module, captured, executable, options, graphs)
     reports.add(found)
     return run
 
 
-def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any, options: Options) -> Run:
-    run = make_runner(captured, executor(captured, executable))
+def _runnable(
+    found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any, options: Options, graphs: bool
+) -> Run:
+    run = make_runner(captured, executor(captured, executable, graphs))
     checked = functools.partial(_checked, found, module, options)
     if captured.assumptions is not None:
         holds = assumption_check(captured.assumptions)
