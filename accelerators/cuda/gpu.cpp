@@ -141,13 +141,19 @@ Gpu::Gpu(const Options& options)
   }
 }
 
+// At the end of a process the driver may be gone before the last device: then all that it made is gone, too.
 Gpu::~Gpu() {
-  {
-    const Current current(driver_, context_);
-    queue_.reset();
-    products_.reset();
-    memory_.reset();
+  if (driver_.push_context(context_) != kSuccess) {
+    static_cast<void>(queue_.release());
+    static_cast<void>(products_.release());
+    static_cast<void>(memory_.release());
+    return;
   }
+  queue_.reset();
+  products_.reset();
+  memory_.reset();
+  Context popped;
+  driver_.pop_context(&popped);
   driver_.release_context(device_);
 }
 

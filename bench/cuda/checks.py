@@ -277,6 +277,19 @@ def a_model_of_the_cpu() -> str:
     return devices_of(program)
 
 
+@check
+def as_a_cuda_graph() -> str:
+    module = mlp()
+    compiled = torch.compile(module, backend="tenon", mode="reduce-overhead")
+    with torch.no_grad():
+        results = []
+        for batch in (32, 32, 8, 32):
+            x = torch.randn(batch, 64, device="cuda")
+            results.append((compiled(x), copy.deepcopy(module).double()(x.double())))
+        details = [close(*pair) for pair in results]
+    return f"{details[-1]}; {reported()}"
+
+
 # ---- training -------------------------------------------------------------------------------------------------------
 
 
@@ -286,7 +299,7 @@ def trained_by_autograd() -> str:
     expected = copy.deepcopy(module)
     losses = []
     for model, call in ((module, torch.compile(module, backend="tenon")), (expected, expected)):
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         for _ in range(20):
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(call(x), y)
@@ -303,9 +316,9 @@ def trained_by_tenon() -> str:
     expected = copy.deepcopy(module)
     x, y = torch.randn(32, 64, device="cuda"), torch.randint(0, 10, (32,), device="cuda")
     trainer = tenon.LocalTrainingInstance(
-        module, loss="cross_entropy", optimizer=tenon.AdamW(lr=1e-2, weight_decay=0.01), example_inputs=(x,)
+        module, loss="cross_entropy", optimizer=tenon.AdamW(lr=1e-3, weight_decay=0.01), example_inputs=(x,)
     )
-    optimizer = torch.optim.AdamW(expected.parameters(), lr=1e-2, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(expected.parameters(), lr=1e-3, weight_decay=0.01)
     for _ in range(20):
         given = trainer.step(x, target=y)
         optimizer.zero_grad()

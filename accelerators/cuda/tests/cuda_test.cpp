@@ -288,6 +288,22 @@ TEST_F(Cuda, AFailingGpuIsAnError) {
   FAKE(fake_repair)();
 }
 
+TEST_F(Cuda, ADriverThatIsGoneHarmsNobody) {
+  NEEDS_FAKE();
+  constexpr int kDeinitialized = 4;
+  open();
+  void* const x = block(4);
+  wait(submit(load(add_code()), {x, x, x}, {1}));
+  blocks_.clear();
+  FAKE(fake_fail)("cuCtxPushCurrent_v2", kDeinitialized, 0);
+  api().release(device_, programs_.back());
+  programs_.clear();
+  FAKE(fake_fail)("cuCtxPushCurrent_v2", kDeinitialized, 0);
+  api().release(device_, nullptr);
+  device_ = nullptr;
+  live_ = FAKE(fake_live)();  // what the driver took with it
+}
+
 TEST_F(Cuda, ChecksNameTheStepThatFails) {
   NEEDS_FAKE();
   open("checks");
