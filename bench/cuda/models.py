@@ -3,8 +3,11 @@ CUDA graph and Inductor, on random data: milliseconds, seconds to compile, and t
 
 import argparse
 import copy
+import json
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 
 import tenon.torch_backend
 import torch
@@ -22,6 +25,7 @@ def main() -> None:
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16", "f16"))
     parser.add_argument("--batch", action="append", type=int)
     parser.add_argument("--engine", action="append", choices=ENGINES)
+    parser.add_argument("--profile", action="store_true", help="also list the kernels of a run that take longest")
     parser.add_argument("--small", action="store_true", help="small configurations of the models")
     given = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -32,12 +36,12 @@ def main() -> None:
     for name in given.model or MODELS:
         for dtype in given.dtype or ("bf16", "f32"):
             for batch in given.batch or (1, 32):
-                rows.append([name, dtype, batch, *measured(name, dtype, batch, engines, given.small)])
+                rows.append([name, dtype, batch, *measured(name, dtype, batch, engines, given.small, given.profile)])
                 print(*rows[-1], flush=True)
     print(table(rows))
 
 
-def measured(name: str, dtype: str, batch: int, engines: tuple[str, ...], small: bool) -> list[object]:
+def measured(name: str, dtype: str, batch: int, engines: tuple[str, ...], small: bool, profile: bool) -> list[object]:
     module, args = CASES[name].make_as(small, dtype, batch)
     module, args = module.cuda().eval(), tuple(fresh(arg).cuda() for arg in args)
     with torch.no_grad():
@@ -49,6 +53,8 @@ def measured(name: str, dtype: str, batch: int, engines: tuple[str, ...], small:
                 print(f"{name} {dtype} {batch}: {engine}: {type(error).__name__}: {str(error)[:300]}", flush=True)
         found = [error_of(function(), module, args) for name, function in functions.items() if name.startswith("tenon")]
         times = medians_ms(functions)
+        if profile and "tenon" in functions:
+            print(longest_kernels(functions["tenon"]), flush=True)
     ours = [ms for engine, ms in times.items() if engine.startswith("tenon")]
     peers = [ms for engine, ms in times.items() if not engine.startswith("tenon")]
     ratio = min(peers) / min(ours) if peers and ours else ""
@@ -79,6 +85,28 @@ MAKERS = {
         "tenon in a graph", module, args, backend="tenon", mode="reduce-overhead"
     ),
 }
+
+
+def longest_kernels(function, most: int = 25) -> str:
+    """Of a run: microseconds, how often, name, blocks, threads."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        function()
+        torch.cuda.synchronize()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        profile.export_chrome_trace(file.name)
+        events = [each for each in json.loads(Path(file.name).read_text())["traceEvents"] if each.get("cat") in KINDS]
+    kinds: dict[tuple, list[float]] = {}
+    for each in events:
+        form = (each["name"][:60], str(each["args"].get("grid")), str(each["args"].get("block")))
+        kinds.setdefault(form, []).append(each["dur"])
+    ranked = sorted(kinds.items(), key=lambda item: -sum(item[1]))[:most]
+    first, last = min(each["ts"] for each in events), max(each["ts"] + each["dur"] for each in events)
+    busy = sum(each["dur"] for each in events)
+    head = f"{len(events)} kernels and copies, {busy:.0f} us of {last - first:.0f} us"
+    return "\n".join([head, table([[f"{sum(times):.1f}", len(times), *form] for form, times in ranked])])
+
+
+KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def fresh(arg: torch.Tensor) -> torch.Tensor:
