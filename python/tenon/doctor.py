@@ -252,5 +252,5 @@ def _kernel() -> Finding:
 
 
 CHECKS: list[Callable[[], Finding]] = [
-    _tenon_itself, _command_line, _python, _pytorch, _llvm, _cpu, _features, _gpu, _cache, _plugins, _compiler, _kernel,
+    _tenon_itself, _command_line, _python, _pytorch, _llvm, _cpu, _features, _cache, _plugins, _gpu, _compiler, _kernel,
 ]  # fmt: skip
