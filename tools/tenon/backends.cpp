@@ -38,7 +38,9 @@ Row row_of(const std::string& device) {
 void run() {
   std::vector<Row> rows;
   for (const auto& backend : backends()) rows.push_back(row_of(*backend));
-  for (std::string_view device : runtime::device_names()) rows.push_back(row_of(std::string(device)));
+  for (std::string_view device : runtime::device_names()) {  // that of backend cuda is there already
+    if (std::ranges::find(rows, device, &Row::name) == rows.end()) rows.push_back(row_of(std::string(device)));
+  }
   size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   std::string text;
