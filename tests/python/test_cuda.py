@@ -15,6 +15,7 @@ from tenon import device_names
 from tenon.capture.captured import Captured, Input, Output
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot
 from tenon.capture.fx import import_graph_module
+from tenon.cuda_graphs import GraphedRun
 from tenon.runner import executor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -73,6 +74,28 @@ def test_results_are_where_the_model_has_them():
 
     executor(both, Executable())([1, 2])
     assert kept == [("cuda", {0}, True)]
+
+
+def test_a_run_that_needs_the_host_is_no_cuda_graph():
+    class Executable:
+        def run(self, inputs, device, results, in_torch):
+            return [*inputs, device, results, in_torch]
+
+    run = GraphedRun(Executable(), "cuda", {0})
+    key = torch.zeros(2, dtype=torch.int64)  # of random numbers, on the host
+    assert run([key])[1:] == ["cuda", {0}, True]
+    assert run([torch.zeros(3)])[1:] == ["cuda", {0}, True]
+
+
+def test_graphs_are_for_models_whose_results_stay_on_the_gpu():
+    all_there = captured(lambda x: [x + 1], ((4,), torch.float32, "cuda"))
+    some_there = captured(lambda x: [x + 1, (x * 2).cpu()], ((4,), torch.float32, "cuda"))
+    made = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tenon.runner.GraphedRun", lambda *given: made.append(given[1:]) or (lambda inputs: inputs))
+        for model in (all_there, some_there):
+            executor(model, None, graphs=True)
+    assert made == [("cuda", {0})]
 
 
 def test_a_model_on_several_gpus_is_refused():
