@@ -29,7 +29,7 @@ using test::close;
 using test::Random;
 
 // Small kernels take the ways of large ones.
-constexpr CudaScheduleOptions kEager{.least_product = 8, .least_spread = 3};
+constexpr CudaScheduleOptions kEager{.least_product = 8, .least_spread = 3, .column_part = 2};
 
 const Backend& cuda() {
   static const std::shared_ptr<const Backend> backend = find_backend("cuda").value();

@@ -20,6 +20,7 @@ inline constexpr LargeKernel kLargeKernels[] = {
      " %y, %m, %r = layer_norm(%x, %w, %b) {normalized_rank=1}\n return %y, %m, %r\n}"},
     {"sum_all", "graph g(%x: f32[1000003]) {\n %y = sum(%x)\n return %y\n}"},
     {"sum_of_squares", "graph g(%x: f32[40, 30000]) {\n %z = mul(%x, %x)\n %y = sum(%z)\n return %y\n}"},
+    {"sum_bf16_columns", "graph g(%x: bf16[4100, 768]) {\n %y = sum(%x) {dims=[0]}\n return %y\n}"},
     {"sum_rows", "graph g(%x: f32[4096, 777]) {\n %y = sum(%x) {dims=[0]}\n return %y\n}"},
     {"cumsum", "graph g(%x: f32[100, 3000]) {\n %y = cumsum(%x) {dim=1}\n return %y\n}"},
     {"embedding", "graph g(%t: f32[5000, 256], %i: i64[40, 50]) {\n %y = embedding(%t, %i)\n return %y\n}"},

@@ -22,6 +22,106 @@ int64_t about(const Expr& size) {
   return std::clamp<int64_t>(estimate(size, typical), 1, kMostAbout);
 }
 
+// ---- folds of columns -----------------------------------------------------------------------------------------------
+
+// A fold along another dimension than the contiguous one has few results for a GPU, and a block for each result would
+// read a column, an element of each row. It becomes a fold of parts: each thread folds a part of a column, next to its
+// neighbours, and a second fold takes the parts together.
+class ColumnSplitter {
+ public:
+  ColumnSplitter(const IR& kernel, const CudaScheduleOptions& options) : ir_(kernel), options_(options) {}
+
+  // With the loops of initial_schedule.
+  IR run() {
+    std::vector<std::string> names;  // refs change with each split
+    for (NodeRef ref : ir_.order()) {
+      if (is_column_fold(ref)) names.push_back(ir_.node(ref).name);
+    }
+    for (const std::string& name : names) split_fold(name);
+    ir_ = initial_schedule(std::move(ir_), /*repeats_cheap=*/true);
+    for (const std::string& name : names) {
+      if (const auto part = ir_.node_named(name + "_part")) part_first(*part, *ir_.node_named(name + "_total"));
+    }
+    return std::move(ir_);
+  }
+
+ private:
+  // The array that is read, behind a cast that nothing else reads.
+  NodeRef array_of(NodeRef fold) const {
+    NodeRef input = ir_.node(fold).inputs[0];
+    if (ir_.node(input).computes("cast") && ir_.consumers(input).size() == 1) input = ir_.node(input).inputs[0];
+    return ir_.node(input).as<Read>() ? input : NodeRef();
+  }
+
+  bool is_column_fold(NodeRef ref) const {
+    if (!ir_.node(ref).as<Reduce>() || ir_.folded_vars(ref).size() != 1) return false;
+    const NodeRef array = array_of(ref);
+    if (!array || ir_.node(array).vars.size() != ir_.node(ref).vars.size() + 1) return false;
+    if (!ir_.node(ref).has(ir_.node(array).vars.back())) return false;
+    int64_t results = 1;
+    for (VarRef var : ir_.node(ref).vars) results = std::min(results * about(ir_.var(var).size), kMostAbout);
+    const int64_t length = about(ir_.var(ir_.folded_vars(ref)[0]).size);
+    return results >= options_.least_spread && results < options_.many_columns && length >= 4 * options_.column_part;
+  }
+
+  void split_fold(const std::string& name) {
+    const LoopTree tree(ir_);
+    const NodeRef ref = *ir_.node_named(name);
+    const VarRef var = ir_.folded_vars(ref)[0];
+    const auto loop_by = [&](const LoopTree& of, NodeRef node, int64_t step) {
+      for (TreeRef loop : of.path(of.find(node))) {
+        if (of.loop(loop).var == var && of.loop(loop).step == step) return loop;
+      }
+      return TreeRef();
+    };
+    const Result<LoopTree> parts = split(tree, loop_by(tree, ref, 1), options_.column_part);
+    if (!parts.ok()) return;
+    const NodeRef fold = *parts->ir.node_named(name);
+    const Result<LoopTree> folded = split_node(*parts, fold, loop_by(*parts, fold, options_.column_part));
+    if (!folded.ok()) return;
+    ir_ = folded->ir;
+    read_before_cast(*ir_.node_named(name + "_part"));
+  }
+
+  // For each part all columns, which are neighbours.
+  void part_first(NodeRef part, NodeRef total) {
+    const VarRef number = ir_.folded_vars(total)[0];
+    std::vector<LoopSpec> loops = {{.var = number}};
+    for (VarRef var : ir_.iteration_vars(part)) {
+      if (var != number) loops.push_back({.var = var});
+    }
+    for (NodeRef at = part; !ir_.node(at).is_leaf(); at = ir_.node(at).inputs[0]) ir_.set_loops(at, loops);
+    std::vector<LoopSpec> own = ir_.node(total).loops;
+    own[0].fresh = true;
+    ir_.set_loops(total, std::move(own));
+  }
+
+  // The parts read the array itself, and cast what they read.
+  void read_before_cast(NodeRef fold) {
+    const NodeRef part = ir_.node(fold).inputs[0];
+    const auto* view = ir_.node(part).as<View>();
+    const NodeRef cast = view && view->only_piece() ? view->only_piece()->input : NodeRef();
+    if (!cast || !ir_.node(cast).computes("cast")) return;
+    View of_array = *view;
+    of_array.pieces[0].input = ir_.node(cast).inputs[0];
+    const std::vector<VarRef> vars = ir_.node(part).vars;
+    const NodeRef read = ir_.add_view(std::move(of_array), vars);
+    const NodeRef wide = ir_.add_compute(op_named("cast"), {read}, vars, ir_.node(part).dtype);
+    ir_.set_input(fold, part, wide);
+    std::vector<NodeRef> order = ir_.order();
+    std::erase_if(order, [&](NodeRef ref) { return ref == read || ref == wide; });
+    const auto at = std::ranges::find(order, fold);
+    order.insert(at, {read, wide});
+    ir_.set_order(std::move(order));
+    const std::string name = ir_.node(cast).name;
+    ir_ = ir_.without(part);
+    ir_ = ir_.without(*ir_.node_named(name));
+  }
+
+  IR ir_;
+  const CudaScheduleOptions& options_;
+};
+
 // ---- products -------------------------------------------------------------------------------------------------------
 
 enum class End : uint8_t { kSum, kWrite, kBias };  // how much of what follows the sum the product does
@@ -37,7 +137,7 @@ class ProductScheduler {
 
   // The kernel with its products as tiles.
   IR run() {
-    ir_ = initial_schedule(ir_, /*repeats_cheap=*/true);
+    ir_ = ColumnSplitter(ir_, options_).run();
     const std::vector<NodeRef> order = ir_.order();
     for (NodeRef ref : order) {
       if (is_candidate(ref)) schedule(ref);
