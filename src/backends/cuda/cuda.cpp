@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <map>
 #include <mutex>
 
@@ -11,6 +12,8 @@
 #include "codegen/version.h"
 #include "graph/node_symbols.h"
 #include "loops/lower.h"
+#include "runtime/thread_pool.h"
+#include "support/interrupt.h"
 #include "support/is_in.h"
 #include "support/runtime_call.h"
 
@@ -79,12 +82,28 @@ class CudaBackend : public DeviceBackend {
   }
 
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
-    const CudaCode code = compile_cuda(tree);
-    const std::string bytes = write_cuda_code(code);
-    Device::Code written{.scratch_bytes = static_cast<uint64_t>(code.given_scratch)};
-    const std::span<const std::byte> view = std::as_bytes(std::span(bytes));
-    written.bytes.assign(view.begin(), view.end());
-    return kernel_of(tree, std::move(written), to_text(code));
+    const loops::LoopTree* const trees[] = {&tree};
+    return std::move(compile_all_impl(trees)[0]);
+  }
+
+  // Compiles on all threads, and loads one after the other.
+  std::vector<std::unique_ptr<Compiled>> compile_all_impl(
+      std::span<const loops::LoopTree* const> trees) const override {
+    std::vector<Job> jobs(trees.size());
+    for (size_t i = 0; i < trees.size(); ++i) jobs[i].tree = trees[i];
+    parallel_for(
+        0, static_cast<int64_t>(jobs.size()),
+        [](void* all, int64_t begin, int64_t end) -> int64_t {
+          for (int64_t i = begin; i < end; ++i) (*static_cast<std::vector<Job>*>(all))[static_cast<size_t>(i)].run();
+          return 0;
+        },
+        &jobs);
+    std::vector<std::unique_ptr<Compiled>> kernels;
+    for (Job& job : jobs) {
+      if (job.failure) std::rethrow_exception(job.failure);
+      kernels.push_back(kernel_of(*job.tree, std::move(job.code), std::move(job.text)));
+    }
+    return kernels;
   }
 
   std::unique_ptr<Compiled> load(const loops::LoopTree& tree, std::string_view code) const override {
@@ -92,6 +111,26 @@ class CudaBackend : public DeviceBackend {
   }
 
  private:
+  struct Job {
+    const loops::LoopTree* tree = nullptr;
+    Device::Code code = {};
+    std::string text = {};
+    std::exception_ptr failure = {};
+
+    void run() noexcept {
+      try {
+        check_interrupt();
+        const CudaCode compiled = compile_cuda(*tree);
+        const std::string bytes = write_cuda_code(compiled);
+        const std::span<const std::byte> view = std::as_bytes(std::span(bytes));
+        code.bytes.assign(view.begin(), view.end());
+        code.scratch_bytes = static_cast<uint64_t>(compiled.given_scratch);
+        text = to_text(compiled);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+  };
   struct Opened {
     std::shared_ptr<Device> device;
     std::string missing;  // why there is no device
