@@ -73,7 +73,7 @@ void Driver::fail_for(Result result, const char* what) const {
 
 const Driver& find_driver() {
   static std::mutex mutex;
-  static std::map<std::string, Driver> known;
+  static auto& known = *new std::map<std::string, Driver>;  // NOLINT: devices need theirs until the process ends
   const std::lock_guard lock(mutex);
   const std::string path = path_of_driver();
   const auto found = known.find(path);

@@ -83,7 +83,7 @@ Module compiled(const Driver& driver, const std::string& ptx) {
 
 // As many at a time as there are CPUs.
 std::counting_semaphore<>& compilers() {
-  static std::counting_semaphore<> free(std::max(1u, std::thread::hardware_concurrency()));
+  static auto& free = *new std::counting_semaphore<>(std::max(1u, std::thread::hardware_concurrency()));  // NOLINT
   return free;
 }
 

@@ -110,10 +110,10 @@ struct OwnContext {
   std::unique_ptr<runtime::Context> context;
 };
 
-std::unique_ptr<OwnContext> in_own_context(std::shared_ptr<const Executable> self) {
+std::shared_ptr<OwnContext> in_own_context(std::shared_ptr<const Executable> self) {
   const Program& program = self->program;
   auto context = program.runner->make_context({.device_budgets = program.device_budgets});
-  return std::make_unique<OwnContext>(OwnContext{std::move(self), std::move(context)});
+  return std::make_shared<OwnContext>(OwnContext{std::move(self), std::move(context)});
 }
 
 // Results are torch's tensors on CUDA.

@@ -164,6 +164,19 @@ for work in (lambda: tenon.to_device(torch.zeros(2), "cuda"),
     assert all(expected in line for line in told)
 
 
+def test_programs_and_devices_may_live_until_the_process_ends():
+    """The kernels do nothing there: what counts is how the process ends."""
+    program = """
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
+program = tenon.compile(model, (torch.zeros(2, 64),), device="cuda")
+own = program._executable.in_own_context()
+tensor = tenon.to_device(torch.zeros(3), "cuda")
+print(program(torch.ones(2, 64)).shape, {task["kind"] for task in program.kernels} >= {"device"})
+tenon._tenon.check_cuda_graphs()
+"""
+    assert on_fake_gpu(program, TENON_CACHE="off") == "torch.Size([2, 64]) True"
+
+
 def test_the_doctor_tells_of_gpus():
     program = "from tenon import doctor; print(doctor._gpu().text)"
     assert on_fake_gpu(program) == 'device "cuda" works: Fake GPU, with a driver for CUDA 13.0'

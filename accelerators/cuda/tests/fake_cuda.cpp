@@ -470,7 +470,7 @@ EXPORT Result cuModuleLoadDataEx(Module* module, const void* image, unsigned cou
   BEGIN_IN_CONTEXT("cuModuleLoadDataEx");
   auto made = std::make_unique<FakeModule>();
   made->text = static_cast<const char*>(image);
-  if (!made->text.starts_with(".version")) {
+  if (made->text.find(".version") == std::string::npos) {
     for (unsigned i = 0; i < count; ++i) {
       if (options[i] == 5) std::strcpy(static_cast<char*>(values[i]), "ptxas fatal : line 1: no version\n");
     }
