@@ -11,6 +11,7 @@
 #include "backends/device_backend.h"
 #include "backends/plugin/plugin.h"
 #include "loops/schedule.h"
+#include "support/is_in.h"
 #include "support/text.h"
 
 namespace tenon {
@@ -120,23 +121,20 @@ Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
   return attempt([&] {
     const std::vector<std::shared_ptr<const Backend>> all = backends();
     std::vector<std::string_view> names;
-    std::string list;
     for (const auto& backend : all) {
       if (backend->name() == name) return backend;
       names.push_back(backend->name());
-      list += (list.empty() ? "" : ", ") + backend->name();
     }
     for (const auto& backend : all) {
       if (backend->name() != runtime::name_of_spec(name)) continue;
       if (auto chosen = with_options(*backend, name)) return chosen;
     }
     if (const auto plugin = plugin_backend(name)) return plugin;
-    for (std::string_view device : runtime::device_names()) {
-      names.push_back(device);
-      list += ", " + std::string(device);
+    for (std::string_view device : runtime::device_names()) {  // that of backend cuda is there already
+      if (!is_in(names, device)) names.push_back(device);
     }
     fail("there is no backend '{}'{} (there are: {}; a device is there when its plug-in is loaded)", name,
-         did_you_mean(runtime::name_of_spec(name), names), list);
+         did_you_mean(runtime::name_of_spec(name), names), fmt::format("{}", fmt::join(names, ", ")));
   });
 }
 

@@ -34,7 +34,7 @@ def tune(tenon, *args, edits=(), kernel=KERNEL):
 def test_backends_are_listed(tenon):
     run = tenon("backends")
     assert run.code == 0
-    assert [line.split()[0] for line in run.out.splitlines()] == ["cpp", "cpu", "cuda", "interpreter"]
+    assert [line.split()[0] for line in run.out.splitlines()] == ["cpp", "cpu", "cuda", "interpreter", "wasm"]
 
 
 def test_it_shows_the_tree_and_its_speed(tenon):

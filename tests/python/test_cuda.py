@@ -126,7 +126,7 @@ def test_the_fallback_brings_operands_to_its_device():
 
 @pytest.mark.parametrize(
     ("named", "gpu", "expected"),
-    [((), None, []), ((), 0, ["cuda"]), ((), 1, ["cuda:1"]), ("cuda:0", None, ["cuda"]), ("npu", 0, ["npu"])],
+    [((), None, []), ((), 0, ["cuda"]), ((), 1, ["cuda:1"]), ("cuda:0", None, ["cuda"]), ("interpreter", 0, ["interpreter"])],
 )
 def test_the_devices_of_a_model(named, gpu, expected):
     assert device_names.devices_for(named, gpu) == expected
