@@ -174,7 +174,7 @@ def _compile_or_fall_back(
         return _in_pytorch(module)
 
 
-def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int, graphs: bool) -> Run:
+def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int, graphs: bool = False) -> Run:
     captured = import_graph_module(module, shown)
     if not options.fallback:
         captured.check_supported(NO_FALLBACK)
