@@ -93,8 +93,8 @@ void ScalarOp::run(const Operands<int64_t>& x, int64_t* out, int64_t out_step, i
 }
 
 const ScalarOp* find_scalar_op(std::string_view name) {
-  const auto* const found = std::ranges::find(kOps, name, &ScalarOp::name);
-  return found == kOps.end() ? nullptr : found;
+  const auto found = std::ranges::find(kOps, name, &ScalarOp::name);
+  return found == kOps.end() ? nullptr : &*found;
 }
 
 }  // namespace tenon::runtime
