@@ -15,6 +15,7 @@ namespace {
 std::shared_ptr<Device> open_device(std::string_view spec) { fail_without(name_of_spec(spec)); }
 std::string_view name_of_spec(std::string_view spec) { return spec.substr(0, spec.find(':')); }
 bool has_device(std::string_view) { return false; }
+bool load_device(std::string_view) { return false; }
 const DeviceSettings& device_settings() {
   static const DeviceSettings settings;
   return settings;
