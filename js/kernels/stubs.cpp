@@ -1,16 +1,22 @@
-// Replaces parts that a compiler in a page does not have: devices of plug-ins, the environment, the operating system.
+// Replaces parts that a compiler in a page does not have: devices of plug-ins, library functions, the environment, the
+// operating system.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <charconv>
 
+#include "backends/device_backend.h"
 #include "backends/plugin/plugin.h"
 #include "runtime/device.h"
+#include "runtime/library.h"
 
 namespace tenon {
 
 std::shared_ptr<const Backend> plugin_backend(std::string_view) { return nullptr; }
+std::shared_ptr<const Backend> with_options(const Backend&, std::string_view) { return nullptr; }
 std::vector<std::string_view> runtime::device_names() { return {}; }
+std::string_view runtime::name_of_spec(std::string_view spec) { return spec; }
+const runtime::LibraryFunction* runtime::find_library_function(std::string_view) { return nullptr; }
 
 }  // namespace tenon
 
