@@ -428,7 +428,7 @@ def test_mistakes_are_errors_with_the_text_of_the_compiler(tmp_path):
     said = node(script, tmp_path)
     assert said.pop("alive") == 20 * 24
     texts = {
-        "edit": "expected parallel, vectorize, unroll",
+        "edit": "expected parallel, block, thread, vectorize, unroll",
         "loop": "there is no line 99",
         "symbol": "other",
         "name": "a b",
