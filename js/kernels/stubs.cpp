@@ -1,5 +1,5 @@
-// Replaces parts that a compiler in a page does not have: devices of plug-ins, library functions, the environment, the
-// operating system.
+// Replaces parts that a compiler in a page does not have: devices of plug-ins, library functions, instructions for
+// tiles, the environment, the operating system.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,11 +9,15 @@
 #include "backends/plugin/plugin.h"
 #include "runtime/device.h"
 #include "runtime/library.h"
+#include "schedule/attention_kernel.h"
+#include "schedule/tiled_convolution.h"
 
 namespace tenon {
 
 std::shared_ptr<const Backend> plugin_backend(std::string_view) { return nullptr; }
 std::shared_ptr<const Backend> with_options(const Backend&, std::string_view) { return nullptr; }
+std::optional<loops::LoopTree> schedule_tiled_convolution(const loops::IR&, const Machine&) { return {}; }
+void take_tiles(loops::IR&, AttentionKernel&, const Machine&) {}
 std::vector<std::string_view> runtime::device_names() { return {}; }
 std::string_view runtime::name_of_spec(std::string_view spec) { return spec; }
 const runtime::LibraryFunction* runtime::find_library_function(std::string_view) { return nullptr; }
