@@ -353,8 +353,8 @@ def a_file_runs_on_the_gpu() -> str:
                 path,
                 "--device",
                 "cuda",
-                "--random-inputs",
-                "1",
+                "--input",
+                inputs,
                 "--profile",
                 f"{folder}/t.json",
             ],
@@ -362,8 +362,9 @@ def a_file_runs_on_the_gpu() -> str:
             text=True,
             check=False,
         )
-    last = (done.stdout + done.stderr).strip().splitlines()[-1:]
-    return f"tenon run ended with {done.returncode}: {last}"
+    told = (done.stdout + done.stderr).strip()
+    assert done.returncode == 0, f"tenon run ended with {done.returncode}: {told}"
+    return told.splitlines()[-1]
 
 
 @check
