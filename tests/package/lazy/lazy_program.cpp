@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <tenon/lazy.h>
 
+#include <barrier>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -119,13 +120,13 @@ void shapes() {
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
-void threads() {
-  std::vector<std::exception_ptr> failures(6);
+void in_threads(size_t count, const std::function<void(size_t)>& work) {
+  std::vector<std::exception_ptr> failures(count);
   std::vector<std::thread> all;
-  for (size_t i = 0; i < failures.size(); ++i) {
-    all.emplace_back([&failures, i] {
+  for (size_t i = 0; i < count; ++i) {
+    all.emplace_back([&, i] {
       try {
-        for (int round = 0; round < 5; ++round) check_training(at::kLazy, 0.1 * static_cast<double>(i + 1), i % 2 == 0);
+        work(i);
       } catch (...) {
         failures[i] = std::current_exception();
       }
@@ -135,6 +136,28 @@ void threads() {
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+// What a thread leaves runs once, although several threads end a step at the same time.
+void check_what_a_thread_leaves(int round) {
+  constexpr int kLeft = 8;
+  std::vector<at::Tensor> left(kLeft);
+  in_threads(1, [&](size_t) {
+    for (int i = 0; i < kLeft; ++i) left[i] = at::full({4}, round).to(at::kLazy) * i + 1;
+  });
+  std::barrier start(3);
+  in_threads(3, [&](size_t) {
+    start.arrive_and_wait();
+    lazy::mark_step();
+  });
+  for (int i = 0; i < kLeft; ++i) check_close(left[i], at::full({4}, round * i + 1), "what a thread left");
+}
+
+void threads() {
+  in_threads(6, [](size_t i) {
+    for (int round = 0; round < 5; ++round) check_training(at::kLazy, 0.1 * static_cast<double>(i + 1), i % 2 == 0);
+  });
+  for (int round = 0; round < 200; ++round) check_what_a_thread_leaves(round);
   check_all_ran_on_tenon();
 }
 

@@ -108,6 +108,7 @@ class Executor : public torch::lazy::LazyGraphExecutor {
   // PyTorch asks this of each tensor that somebody wants the value of, before it runs them.
   bool ShouldSyncTensor(const LazyTensorPtr& tensor) const override {
     if (Chosen::is_there()) return tensor->GetIrValue()->op() != torch::lazy::ltc_not_supported;
+    TensorOwners::get().take(tensor->GetUniqueId());
     std::vector<LazyTensorPtr> tensors = sharing_calls_with(tensor);
     static_cast<Executor*>(Get())->run(tensors, {}, /*wait=*/true);
     return false;
@@ -120,7 +121,7 @@ class Executor : public torch::lazy::LazyGraphExecutor {
 
   std::vector<LazyTensorPtr> live_tensors(const torch::lazy::BackendDevice* device) const {
     std::vector<LazyTensorPtr> tensors = Get()->GetLiveTensors(device);
-    std::erase_if(tensors, [](const auto& tensor) { return TensorOwners::get().is_of_another(tensor->GetUniqueId()); });
+    std::erase_if(tensors, [](const auto& tensor) { return !TensorOwners::get().take(tensor->GetUniqueId()); });
     return tensors;
   }
 

@@ -1,5 +1,5 @@
-// Which thread made which tensors. A thread must leave alone the tensors of another one: PyTorch guards none of what it
-// keeps of them. The tensors of a thread that has ended belong to everybody.
+// Which thread owns which tensors: the one that made them. A thread must leave alone the tensors of another one, since
+// PyTorch guards none of what it keeps of them. The tensors of a thread that has ended go to the first that needs them.
 #pragma once
 
 #include <torch/csrc/lazy/core/tensor.h>
@@ -45,11 +45,14 @@ class TensorOwners {
     owners_.erase(tensor);
   }
 
-  // Tensors that another thread may use at this moment.
-  bool is_of_another(int64_t tensor) const {
+  // Whether the tensor is this thread's. One of a thread that has ended becomes so.
+  bool take(int64_t tensor) {
     const std::lock_guard lock(mutex_);
     const auto found = owners_.find(tensor);
-    return found != owners_.end() && is_another(*found->second);
+    if (found == owners_.end()) return true;
+    if (is_another(*found->second)) return false;
+    found->second = this_thread();
+    return true;
   }
 
   // Whether another thread has tensors.
