@@ -80,11 +80,14 @@ def serve(engine: str, options: argparse.Namespace) -> None:
     for _ in range(12):
         step()
     for request in sys.stdin:
-        begin = time.perf_counter()
-        for _ in range(STEPS):
-            step()
-        seconds = (time.perf_counter() - begin) / STEPS
-        print(json.dumps(seconds if request.strip() == "time" else resident("VmHWM") - before), flush=True)
+        print(json.dumps(seconds_of(step) if request.strip() == "time" else resident("VmHWM") - before), flush=True)
+
+
+def seconds_of(step: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    for _ in range(STEPS):
+        step()
+    return (time.perf_counter() - begin) / STEPS
 
 
 # ---- the comparison -------------------------------------------------------------------------------------------------

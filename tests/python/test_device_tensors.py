@@ -5,8 +5,8 @@ for.
 """
 
 import ctypes
+import os
 import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tenon
 import torch
+
+from tests.python import warm
 
 ROOT = Path(__file__).parents[2]
 LOOPBACK = ROOT / "build/accelerators/loopback.so"
@@ -527,11 +529,8 @@ def test_programs_with_devices_come_from_the_cache(tmp_path):
         return library
 
     def compiled(library, device):
-        environment = {"TENON_CACHE": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin"}
-        command = [sys.executable, "-c", CACHED, library, device, tmp_path / "model.tenon"]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
+        environment = os.environ | {"TENON_CACHE": str(tmp_path / "cache")}
+        return warm.run(CACHED, library, device, tmp_path / "model.tenon", env=environment, check=True).stdout.split()
 
     first = hello(1)
     for library, device in ((LOOPBACK, "loopback"), (LOOPBACK, "loopback:ops=relu"), (first, "hello")):

@@ -11,15 +11,21 @@ import pytest
 import torch
 from tenon import pytorch_version
 
+from tests.python import warm
+
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments, before=None, **variables):
+def environment_of(variables):
     environment = {name: value for name, value in os.environ.items() if name not in ("TENON_PLUGINS", "CXX")}
     environment["PATH"] = f"{ROOT}/build/bin:{environment['PATH']}"
+    return environment | {name: str(value) for name, value in variables.items()}
+
+
+def run(*arguments, before=None, **variables):
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
-        env=environment | {name: str(value) for name, value in variables.items()},
+        env=environment_of(variables),
         preexec_fn=before,
         capture_output=True,
         text=True,
@@ -27,8 +33,11 @@ def run(*arguments, before=None, **variables):
     )
 
 
-def doctor(cache, before=None, **variables):
-    return run("-m", "tenon", "doctor", before=before, TENON_CACHE=cache, **variables)
+DOCTOR = "import runpy, sys; sys.argv = ['tenon', 'doctor']; runpy.run_module('tenon', run_name='__main__')"
+
+
+def doctor(cache, **variables):
+    return warm.run(DOCTOR, env=environment_of(variables | {"TENON_CACHE": cache}))
 
 
 @pytest.fixture
@@ -82,7 +91,10 @@ def test_a_cache_that_cannot_be_made(tmp_path):
 
 
 def test_a_cache_on_a_disk_that_is_full(cache):
-    done = doctor(cache, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    def no_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    done = run("-m", "tenon", "doctor", before=no_room, TENON_CACHE=cache)
     assert_problem(done, "Cache", "cannot be written, so nothing is kept: File too large", "make room")
 
 
@@ -134,12 +146,13 @@ def test_a_pytorch_that_cannot_be_imported(cache, tmp_path):
     (tmp_path / "torch/__init__.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     problem = "it cannot be imported: ImportError: libgomp.so.1: cannot open"
-    assert_problem(doctor(cache, PYTHONPATH=path), "PyTorch", problem, "pip install --force-reinstall torch")
+    done = run("-m", "tenon", "doctor", TENON_CACHE=cache, PYTHONPATH=path)
+    assert_problem(done, "PyTorch", problem, "pip install --force-reinstall torch")
 
 
 def test_a_check_that_fails_is_a_finding(cache):
-    then = "import tenon.doctor; tenon.doctor._cpu_model = lambda: 1 / 0; sys.exit(tenon.doctor.main())"
-    done = run("-c", f"import sys; {then}", TENON_CACHE=cache)
+    then = "import sys, tenon.doctor; tenon.doctor._cpu_model = lambda: 1 / 0; sys.exit(tenon.doctor.main())"
+    done = warm.run(then, env=environment_of({"TENON_CACHE": cache}))
     assert_problem(done, "cpu", "ZeroDivisionError: division by zero", "report this")
 
 
@@ -155,7 +168,6 @@ def version(name):
 importlib.metadata.version = version
 {then}
 """
-RUN_DOCTOR = "sys.argv = ['tenon', 'doctor']; runpy.run_module('tenon', run_name='__main__')"
 
 
 def as_if(version, then, **variables):
@@ -163,14 +175,14 @@ def as_if(version, then, **variables):
 
 
 def test_a_version_of_pytorch_that_is_not_supported(cache):
-    done = as_if("2.8.0+cpu", RUN_DOCTOR, TENON_CACHE=cache)
+    done = as_if("2.8.0+cpu", DOCTOR, TENON_CACHE=cache)
     assert_problem(
         done, "PyTorch", "PyTorch 2.8.0.cpu is not supported: nothing is known to break", "pip install 'torch==2.13"
     )
 
 
 def test_no_pytorch(cache):
-    done = as_if("", RUN_DOCTOR, TENON_CACHE=cache)
+    done = as_if("", DOCTOR, TENON_CACHE=cache)
     assert_problem(done, "PyTorch", "models of PyTorch cannot be compiled", "pip install 'torch==2.13")
 
 
