@@ -162,3 +162,47 @@ os._exit(0)
             return
         threading.Event().wait(0.05)
     raise AssertionError("Node runs on")
+
+
+@NEEDS_NODE
+def test_a_fork_leaves_the_node_of_its_parent_alone(tmp_path):
+    """A fork inherits the connection: it may neither use it, nor free kernels in it, nor keep Node alive with it."""
+    script = '''
+import numpy as np, os, sys, time, tenon, tenon.loops as tl
+text = """tenon loops 1
+kernel k {
+  var i = 4
+  %x: f32[i] = read 0
+  %y: f32[i] = neg(%x)
+  %o: f32[i] = write 0 (%y)
+}
+"""
+kernels = [tl.compile(tl.IR.parse(text), "wasm")]
+x = np.ones(4, np.float32)
+parent = os.getpid()
+if os.fork() == 0:
+    try:
+        kernels[0].run([x])
+    except tenon.Error as error:
+        print(error, flush=True)
+    kernels.clear()
+    print(tl.compile(tl.IR.parse(text), "wasm").run([x])[0].tolist(), flush=True)
+    print("done", file=sys.stderr, flush=True)
+    os.close(1), os.close(2)
+    while os.getppid() == parent:  # which ends only if it does not wait for this process
+        time.sleep(0.05)
+    os._exit(0)
+while "done" not in open(sys.argv[1]).read():
+    time.sleep(0.05)
+print(kernels[0].run([x])[0].tolist())
+'''
+    errors = tmp_path / "errors"
+    with errors.open("w") as stderr:
+        done = subprocess.run(
+            [os.sys.executable, "-c", script, errors], env={**os.environ, "PYTHONPATH": f"{ROOT}/build/python"},
+            stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 0, errors.read_text()
+    refused, own, parents = done.stdout.splitlines()
+    assert "compile it after a fork" in refused
+    assert own == parents == "[-1.0, -1.0, -1.0, -1.0]"

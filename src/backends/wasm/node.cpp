@@ -81,11 +81,11 @@ std::shared_ptr<NodeProcess> NodeProcess::get() {
   static std::mutex mutex;
   static std::shared_ptr<NodeProcess> node;
   const std::lock_guard lock(mutex);
-  if (!node || node->has_ended_) node = std::make_shared<NodeProcess>();
+  if (!node || node->has_ended_ || node->owner_ != ::getpid()) node = std::make_shared<NodeProcess>();
   return node;
 }
 
-NodeProcess::NodeProcess() {
+NodeProcess::NodeProcess() : owner_(::getpid()) {
   if (const std::string text = missing(); !text.empty()) fail("backend wasm needs {}", text);
   std::array<int, 2> ends;
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -100,18 +100,30 @@ NodeProcess::NodeProcess() {
     has_relaxed_simd_ = receive() != 0;
   } catch (...) {
     if (ends[1] >= 0) ::close(ends[1]);
-    ::close(socket_);
+    end();
     throw;
   }
 }
 
-NodeProcess::~NodeProcess() {
-  ::close(socket_);  // which ends it
-  if (process_ > 0) ::waitpid(process_, nullptr, 0);
+NodeProcess::~NodeProcess() { end(); }
+
+// Without the socket, Node ends; closed alone, a fork would keep it open.
+void NodeProcess::end() noexcept {
+  const bool is_own = owner_ == ::getpid();
+  if (is_own) ::shutdown(socket_, SHUT_RDWR);
+  ::close(socket_);
+  if (is_own && process_ > 0) ::waitpid(process_, nullptr, 0);
+}
+
+// The conversation of one request.
+std::unique_lock<std::mutex> NodeProcess::begin() {
+  if (owner_ != ::getpid())
+    fail("a kernel of backend wasm runs in the process that compiled it: compile it after a fork");
+  return std::unique_lock(mutex_);
 }
 
 int64_t NodeProcess::load(const std::string& module) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = begin();
   send(kLoad);
   send(static_cast<int64_t>(module.size()));
   send(module.data(), module.size());
@@ -121,9 +133,9 @@ int64_t NodeProcess::load(const std::string& module) {
 }
 
 void NodeProcess::unload(int64_t kernel) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (has_ended_) return;
+  if (has_ended_ || owner_ != ::getpid()) return;
   try {
+    const auto lock = begin();
     send(kUnload);
     send(kernel);
   } catch (const Error&) {  // It ended, and its kernels with it.
@@ -132,7 +144,7 @@ void NodeProcess::unload(int64_t kernel) noexcept {
 
 int64_t NodeProcess::call(int64_t kernel, std::span<const Array> arrays, std::span<const int64_t> sizes,
                           std::span<int64_t, 4> error) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = begin();
   send(kCall);
   send(kernel);
   send(static_cast<int64_t>(arrays.size()));

@@ -16,7 +16,7 @@ namespace tenon::wasm {
 std::string package_folder();
 
 // One process. Safe to use from several threads; calls happen one by one. The process ends with the object. Throws an
-// Error where it does not start, refuses a module, or ends.
+// Error where it does not start, refuses a module, or ends, and in a fork of the process that started it.
 class NodeProcess {
  public:
   // What has to be there and is not, and what to do. Empty: nothing.
@@ -44,6 +44,8 @@ class NodeProcess {
                std::span<int64_t, 4> error);
 
  private:
+  std::unique_lock<std::mutex> begin();
+  void end() noexcept;
   void send(int64_t word);
   void send(const void* bytes, size_t count);
   int64_t receive();
@@ -53,6 +55,7 @@ class NodeProcess {
   std::mutex mutex_;
   int socket_ = -1;
   int process_ = 0;
+  int owner_;  // The process that started Node. A fork inherits the socket, and must not use it.
   bool has_relaxed_simd_ = false;
   std::atomic<bool> has_ended_ = false;
 };
