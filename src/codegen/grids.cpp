@@ -111,7 +111,8 @@ bool Emitter::is_grid_of_sums(const Grid& grid) {
   });
 }
 
-// Whether memory goes on after the last element, for whole blocks of the loops around it.
+// Whether memory goes on beyond the last element, for whole blocks of the loops around it. Rows in reverse order go on
+// before the first.
 bool Emitter::goes_on(const Element& element) {
   const Spot& here = spot(element.leaf, element.which);
   symbolic::Ranges ranges = ir_.ranges();
@@ -122,7 +123,8 @@ bool Emitter::goes_on(const Element& element) {
     ranges.insert_or_assign(compiler_.counter(loop), symbolic::Interval{0, iterations.constant() - 1});
   }
   const Expr size = here.access.memory->size();
-  return size.is_constant() && bounds(here.position, ranges).high < size.constant();
+  const symbolic::Interval reached = bounds(here.position, ranges);
+  return size.is_constant() && reached.low >= 0 && reached.high < size.constant();
 }
 
 // Whether memory has whole blocks of rows, so that rows beyond the last can be read.

@@ -239,6 +239,39 @@ TEST(Amx, IsExactForAllBytes) {
   }
 }
 
+// c = x * y with the rows of x in reverse order, read where they are.
+LoopTree product_of_reversed_rows(int64_t rows) {
+  constexpr std::string_view kLoops =
+      R"(for m by 32, n by 32, k by 32, m by 16 unroll, n by 16 unroll, m tile "amx-bf16", k by 2, n, k)";
+  return LoopTree(loops::parse(fmt::format(R"(tenon loops 1
+kernel product {{
+  var m = {0}
+  var n = 32
+  var k = 64
+  %x: bf16[m, k] = read 0
+  %y: bf16[k, n] = read 1
+  %packed: bf16[k, n] = view %y[k, n] for n by 32, k by 32, n by 16 unroll, k by 2, n tile "interleave", k
+  %reversed: bf16[m, k] = view %x[{1} - m, k] {2}
+  %a: f32[m, k] = cast(%reversed) {2}
+  %b: f32[k, n] = cast(%packed) {2}
+  %product: f32[m, n, k] = mul(%a, %b) {2}
+  %sum: f32[m, n] = reduce add(%product) {2}
+  %out: f32[m, n] = write 0 (%sum) for m by 32, n by 32, m by 16, m, n by 16 unroll, n vectorize
+}})",
+                                           rows, rows - 1, kLoops))
+                      .value());
+}
+
+std::string llvm_of(const LoopTree& tree) {
+  const KernelSource source{&tree, "kernel"};
+  return emit_llvm({&source, 1}, find_target("sapphirerapids"));
+}
+
+TEST(Amx, ReadsNoRowsBeforeTheFirst) {
+  EXPECT_THAT(llvm_of(product_of_reversed_rows(64)), ::testing::HasSubstr("@llvm.x86.tdp"));
+  EXPECT_THAT(llvm_of(product_of_reversed_rows(33)), ::testing::Not(::testing::HasSubstr("@llvm.x86.tdp")));
+}
+
 TEST(Amx, ConvolutionsAreExact) {
   expect_exact({.image = {1, 32, 4, 36}, .kernel = {32, 32, 3, 3}, .padding = 1});  // rows, with a tail of columns
   expect_exact({.image = {1, 32, 9, 13}, .kernel = {48, 32, 3, 3}, .padding = 1});  // all pixels in one row
