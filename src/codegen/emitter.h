@@ -75,10 +75,11 @@ class Emitter {
   // A loop over columns with a loop over steps of k inside: see tiles.h.
   struct DotTile {
     enum Layout : uint8_t {
-      kGroup,   // equal for all columns, contiguous along the steps
-      kSteps,   // equal for all columns
-      kRows,    // along the columns contiguous, or a few elements apart
-      kPacked,  // contiguous along the steps, then along the columns
+      kGroup,    // equal for all columns, contiguous along the steps
+      kSteps,    // equal for all columns
+      kRows,     // along the columns contiguous, or a few elements apart
+      kPacked,   // contiguous along the steps, then along the columns
+      kSliding,  // contiguous along the steps; the next column begins a few elements later, so that columns overlap
     };
     TreeRef columns;
     TreeRef steps;
@@ -175,8 +176,9 @@ class Emitter {
   bool fills_whole_vectors(const Spot& spot) const;
   bool is_at_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
-  Value* steps();                    // 0, 1, 2, ...
-  Value* first_lanes(Value* count);  // a mask of `count` lanes
+  Value* steps();  // 0, 1, 2, ...
+  Value* first_of(Value* count, int64_t width);
+  Value* first_lanes(Value* count) { return first_of(count, lanes_); }  // a mask of `count` lanes
 
   // ---- nodes (nodes.cpp) ----
   void node(TreeRef ref);
@@ -287,6 +289,7 @@ class Emitter {
   std::optional<DotTile::Layout> layout_of(const Element& element, const DotTile& tile, int64_t steps);
   Value* groups(const Element& element, const DotTile& tile, DotTile::Layout layout, int64_t depth, int64_t steps);
   Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
+  Value* sliding_groups(const Element& element, const DotTile& tile, int64_t depth, int64_t steps);
   std::optional<Expr> next_block(const Element& element, TreeRef columns);
   void fetch_next_block(const Element& element, const DotTile& tile);
   Value* interleaved(std::vector<Value*> rows, int64_t steps);

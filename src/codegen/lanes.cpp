@@ -120,11 +120,11 @@ void Emitter::vector_stretch(TreeRef ref, const Expr& begin, const Expr& end) {
   if (past != end) rest(ref, past, end);
 }
 
-// A mask of the first `count` lanes, 1 <= count <= lanes_.
-Value* Emitter::first_lanes(Value* count) {
+// A mask of the first `count` elements of a vector, 1 <= count <= width.
+Value* Emitter::first_of(Value* count, int64_t width) {
   Value* const missing = b_.CreateSub(b_.getInt64(64), count);
   Value* const bits = b_.CreateLShr(b_.getInt64(~uint64_t{0}), missing);
-  const auto lanes = static_cast<unsigned>(lanes_);
+  const auto lanes = static_cast<unsigned>(width);
   return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
 }
 

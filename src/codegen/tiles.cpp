@@ -110,9 +110,12 @@ std::optional<Emitter::DotTile::Layout> Emitter::layout_of(const Element& elemen
   const std::optional<Expr> by_column = slope(element, tile.columns), by_step = slope(element, tile.steps);
   if (!by_column || !by_step) return {};
   if (by_column->is_constant(0)) return by_step->is_constant(1) ? DotTile::kGroup : DotTile::kSteps;
-  if (by_column->is_constant(1)) return DotTile::kRows;
   const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
   if (is_packed && (tile.depths.low == steps || has_whole_groups(element, steps))) return DotTile::kPacked;
+  const bool slides = by_column->is_constant() && by_column->constant() > 0 && by_column->constant() < steps &&
+                      by_step->is_constant(1) && target_.has_masks;
+  if (slides) return DotTile::kSliding;
+  if (by_column->is_constant(1)) return DotTile::kRows;
   const bool is_near = by_column->is_constant() && std::abs(by_column->constant()) <= machine_.most_strided_step;
   return is_near ? std::optional(DotTile::kRows) : std::nullopt;
 }
@@ -216,6 +219,7 @@ Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Lay
   }
   if (layout == DotTile::kPacked) fetch_next_block(element, tile);
   if (layout == DotTile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
+  if (layout == DotTile::kSliding) return sliding_groups(element, tile, depth, steps);
   std::vector<Value*> rows;
   const std::optional<Expr> by_column = slope(element, tile.columns);
   for (int64_t step = 0; step < depth; ++step) {
@@ -272,6 +276,32 @@ Value* Emitter::packed_groups(Value* address, llvm::Align align, int64_t depth, 
                            : b_.CreateAlignedLoad(type, address, align);
   const auto bits = static_cast<unsigned>(8 * kGroupBytes * depth / steps);
   return depth == steps ? all : b_.CreateAnd(all, llvm::ConstantInt::get(type, (uint64_t{1} << bits) - 1));
+}
+
+// Loads all elements from the first step of the first column to the last step of the last one, and no others. A shuffle
+// picks the steps of each column. Missing steps are zeros.
+Value* Emitter::sliding_groups(const Element& element, const DotTile& tile, int64_t depth, int64_t steps) {
+  const int64_t by_column = slope(element, tile.columns)->constant(), wide = steps * lanes_;
+  const DType dtype = spot(element.leaf, element.which).access.memory->dtype;
+  llvm::Type* const type = values_.memory_type(dtype, wide);
+  llvm::Constant* const zero = llvm::Constant::getNullValue(type);
+  const llvm::Align align(static_cast<uint64_t>(size_of(dtype)));
+  const auto number = [&](int64_t value) { return b_.getInt64(static_cast<uint64_t>(value)); };
+  const int64_t columns = tail_count_ > 0 ? tail_count_ : lanes_;
+  Value* count = number((columns - 1) * by_column + depth);
+  if (tail_ && tail_count_ == 0) {
+    Value* const before_last = b_.CreateSub(index(tile.count), number(1));
+    count = b_.CreateAdd(b_.CreateMul(before_last, number(by_column)), number(depth));
+  }
+  Value* const mask = first_of(count, wide);
+  Value* const all = b_.CreateMaskedLoad(type, group_address(element, tile, 0), align, mask, zero);
+  std::vector<int> picks;
+  for (int64_t column = 0; column < lanes_; ++column) {
+    for (int64_t step = 0; step < steps; ++step)
+      picks.push_back(static_cast<int>(step < depth ? column * by_column + step : wide));
+  }
+  auto* const groups = llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes_));
+  return b_.CreateBitCast(b_.CreateShuffleVector(all, zero, picks), groups);
 }
 
 // Interleaves rows: lane i has element i of every row, the first row in the lowest bits. Missing rows are zeros.
@@ -347,7 +377,7 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   if (steps < tile.depths.high || layout_of(to, tile, steps) != DotTile::kPacked) return {};
   if (!guards(spot(from.leaf, from.which)).empty()) return interleave_guarded(to, from, tile, *view, steps);
   const std::optional<DotTile::Layout> layout = layout_of(from, tile, steps);
-  if (layout == DotTile::kRows || layout == DotTile::kPacked) {
+  if (layout == DotTile::kRows || layout == DotTile::kPacked || layout == DotTile::kSliding) {
     return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
   }
   const std::optional<Expr> by_step = slope(from, tile.steps);

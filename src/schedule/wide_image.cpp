@@ -66,6 +66,35 @@ bool is_window_of_cast(const IR& ir, NodeRef ref, NodeRef reader) {
          size_of(ir.node(cast.inputs[0]).dtype) == 1 && view->fill == zero_of(cast.dtype);
 }
 
+// Whether a node only shifts its input, drops dimensions of it or adds a border, and keeps the contiguous dimension.
+bool is_shift(const IR& ir, NodeRef ref) {
+  const auto* view = ir.node(ref).as<View>();
+  if (!view || !view->only_piece() || ir.node(ref).vars.empty() || ir.consumers(ref).size() != 1) return false;
+  const std::vector<Expr>& index = view->pieces[0].index;
+  const auto shifts = [&](const Expr& expr, VarRef var) { return (expr - Expr(ir.var(var).symbol())).is_constant(); };
+  const auto is_plain = [&](const Expr& expr) {
+    return expr.is_constant() || std::ranges::any_of(ir.node(ref).vars, [&](VarRef var) { return shifts(expr, var); });
+  };
+  return !index.empty() && std::ranges::all_of(index, is_plain) && shifts(index.back(), ir.node(ref).vars.back());
+}
+
+// A view of a view that shifts, as one view of what that one reads. Empty where both have constraints.
+std::optional<View> joined_views(const IR& ir, const View& outer) {
+  const Piece& of_outer = outer.pieces[0];
+  if (!is_shift(ir, of_outer.input)) return {};
+  const View& inner = *ir.node(of_outer.input).as<View>();
+  const Piece& of_inner = inner.pieces[0];
+  if (!of_outer.where.empty() && !of_inner.where.empty()) return {};
+  symbolic::Substitution at;
+  const Vars& vars = ir.node(of_outer.input).vars;
+  for (size_t i = 0; i < vars.size(); ++i) at.insert_or_assign(ir.var(vars[i]).symbol(), of_outer.index[i]);
+  Piece piece{of_inner.input, {}, of_outer.where};
+  for (const Expr& index : of_inner.index) piece.index.push_back(substitute(index, at));
+  for (const Constraint& guard : of_inner.where)
+    piece.where.push_back({substitute(guard.expr, at), substitute(guard.bound, at)});
+  return View{{std::move(piece)}, of_inner.where.empty() ? outer.fill : inner.fill, {}};
+}
+
 IR with_cast_after_view(IR ir, NodeRef window, NodeRef reader) {
   const NodeRef cast = ir.node(window).as<View>()->pieces[0].input, image = ir.node(cast).inputs[0];
   const std::string window_name = ir.node(window).name, cast_name = ir.node(cast).name;
@@ -73,7 +102,11 @@ IR with_cast_after_view(IR ir, NodeRef window, NodeRef reader) {
   piece.input = image;
   const DType narrow = ir.node(image).dtype, wide = ir.node(cast).dtype;
   const Vars vars = ir.node(window).vars;
-  const NodeRef view = ir.add_view({{piece}, zero_of(narrow), {}}, vars, ir.unused_node_name(window_name + "_narrow"));
+  View narrow_view{{piece}, zero_of(narrow), {}};
+  const std::string image_name = ir.node(image).name;
+  const std::optional<View> joined = joined_views(ir, narrow_view);
+  if (joined) narrow_view = *joined;
+  const NodeRef view = ir.add_view(std::move(narrow_view), vars, ir.unused_node_name(window_name + "_narrow"));
   const NodeRef widened =
       ir.add_compute(op_named("cast"), {view}, vars, wide, ir.unused_node_name(window_name + "_wide"));
   std::vector<NodeRef> order = ir.order();
@@ -82,7 +115,8 @@ IR with_cast_after_view(IR ir, NodeRef window, NodeRef reader) {
   ir.set_order(std::move(order));
   ir.set_input(reader, window, widened);
   ir = ir.without(*ir.node_named(window_name));
-  return ir.without(*ir.node_named(cast_name));
+  ir = ir.without(*ir.node_named(cast_name));
+  return joined ? ir.without(*ir.node_named(image_name)) : ir;
 }
 
 }  // namespace

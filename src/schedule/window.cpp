@@ -11,12 +11,19 @@
 //         for i unroll, j unroll                 out[c, y, x] += x_border[c, y + i, x + j] * w[c, i, j]
 //           for y unroll, x vectorize
 //         for y unroll, x vectorize              bias, activation, ..., write
+//
+// Bytes are multiplied by an instruction that adds up groups of four taps of a row, where there is one:
+//
+//       for y by 4, x by 16
+//         for i unroll, j by 4 unroll
+//           for y unroll, x tile "dpbusd", j
 #include <algorithm>
 
 #include "loops/schedule.h"
 #include "schedule/border.h"
 #include "schedule/contraction.h"
 #include "schedule/default_schedule.h"
+#include "schedule/tap_groups.h"
 #include "schedule/wide_image.h"
 
 namespace tenon {
@@ -34,11 +41,12 @@ constexpr int64_t kLargestWindow = 1 << 10;
 struct Window {
   NodeRef fold;
   NodeRef view;
-  std::vector<NodeRef> product = {};  // the node that is folded; empty if that is the view
+  std::vector<NodeRef> product = {};  // the node that is folded, behind casts; empty if that is the view
   std::vector<NodeRef> epilogue = {};
   Vars folded;
   VarRef pixel;
-  VarRef row;  // empty for windows of one dimension
+  VarRef row;                          // empty for windows of one dimension
+  const TileIntrinsic* dot = nullptr;  // the instruction that adds up groups of the last folded variable, if one does
 };
 
 bool is_window(const IR& ir, NodeRef ref) {
@@ -71,6 +79,21 @@ VarRef row_of(const IR& ir, const Window& window) {
   return pixel == vars.begin() ? VarRef() : *(pixel - 1);
 }
 
+// The window with the nodes and variables around its fold. Empty if it does not slide over one channel.
+std::optional<Window> with_nodes_around(const IR& ir, Window window) {
+  const auto is_known = [&](VarRef var) { return ir.var(var).size.is_constant(); };
+  if (!window.view || !std::ranges::all_of(window.folded, is_known)) return {};
+  if (about(ir, window.folded) > kLargestWindow) return {};
+  window.epilogue = with_operands(ir, window.fold, epilogue_of(ir, window.fold));
+  window.pixel = column_of(ir, window.fold, window.epilogue);
+  const Vars& kept = ir.node(window.fold).vars;
+  const auto has_all = [&](VarRef var) { return ir.node(window.view).has(var); };
+  if (!window.pixel || !is_in(kept, window.pixel) || !std::ranges::all_of(kept, has_all)) return {};
+  if (!slides(ir, window.view, window.pixel, window.folded)) return {};
+  window.row = row_of(ir, window);
+  return window;
+}
+
 std::optional<Window> find_window(const IR& ir) {
   std::vector<NodeRef> folds;
   for (NodeRef ref : ir.order()) {
@@ -80,18 +103,24 @@ std::optional<Window> find_window(const IR& ir) {
   const NodeRef input = ir.node(folds[0]).inputs[0];
   Window window{
       .fold = folds[0], .view = window_below(ir, input), .folded = ir.folded_vars(folds[0]), .pixel = {}, .row = {}};
-  const auto is_known = [&](VarRef var) { return ir.var(var).size.is_constant(); };
-  if (!window.view || !std::ranges::all_of(window.folded, is_known)) return {};
-  if (about(ir, window.folded) > kLargestWindow) return {};
-  if (input != window.view) window.product = {input};
-  window.epilogue = with_operands(ir, window.fold, epilogue_of(ir, window.fold));
-  window.pixel = column_of(ir, window.fold, window.epilogue);
-  const Vars& kept = ir.node(window.fold).vars;
-  const auto has_all = [&](VarRef var) { return ir.node(window.view).has(var); };
-  if (!window.pixel || !is_in(kept, window.pixel) || !std::ranges::all_of(kept, has_all)) return {};
-  if (!slides(ir, window.view, window.pixel, window.folded)) return {};
-  window.row = row_of(ir, window);
-  return window;
+  if (window.view && input != window.view) window.product = {input};
+  return with_nodes_around(ir, std::move(window));
+}
+
+// The same where an instruction adds up groups of the tap.
+std::optional<Window> find_window_of_bytes(const IR& ir, VarRef tap, const TileIntrinsic& dot) {
+  const std::optional<ByteWindows> bytes = find_byte_windows(ir);
+  if (!bytes) return {};
+  Window window{.fold = bytes->sum,
+                .view = ir.node(bytes->image_cast).inputs[0],
+                .product = {bytes->image_cast, bytes->weight_cast, bytes->product},
+                .folded = ir.folded_vars(bytes->sum),
+                .pixel = {},
+                .row = {},
+                .dot = &dot};
+  std::erase(window.folded, tap);
+  window.folded.push_back(tap);
+  return with_nodes_around(ir, std::move(window));
 }
 
 class WindowScheduler {
@@ -103,7 +132,7 @@ class WindowScheduler {
   }
 
   LoopTree run() {
-    const LoopSpecs inner = joined(joined(around_, folded()), block());
+    const LoopSpecs inner = joined(joined(around_, folded()), window_.dot ? groups() : block());
     for (NodeRef ref : core()) ir_.set_loops(ref, inner);
     for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others()), block()));
     for (NodeRef ref : makers()) make_operand(ref);
@@ -116,8 +145,10 @@ class WindowScheduler {
   // is unrolled.
   int64_t pick_rows() const {
     const int64_t size = about(ir_.var(window_.row).size);
-    const int64_t whole = kMostBodies / about(ir_, window_.folded);
-    const int64_t copies = whole >= kFewRows ? whole : kMostBodies / about(ir_.var(window_.folded.back()).size);
+    int64_t taps = 1;
+    for (VarRef var : window_.folded) taps *= steps_over(var);
+    const int64_t whole = kMostBodies / taps;
+    const int64_t copies = whole >= kFewRows ? whole : kMostBodies / steps_over(window_.folded.back());
     const int64_t most = std::clamp<int64_t>(copies, 1, std::min(kMostRows, size));
     for (int64_t rows = most; 2 * rows > most; --rows) {
       if (size % rows == 0) return rows;
@@ -125,13 +156,17 @@ class WindowScheduler {
     return most;
   }
 
+  // Taps that one instruction adds up.
+  int64_t taps_of_step(VarRef var) const { return window_.dot && var == window_.folded.back() ? window_.dot->k : 1; }
+  int64_t steps_over(VarRef var) const { return divided_up(about(ir_.var(var).size), taps_of_step(var)); }
+
   LoopSpecs folded() const {
     LoopSpecs loops;
     int64_t copies = rows_;
     for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
-      copies = std::min(copies, kMostBodies + 1) * about(ir_.var(*var).size);
+      copies = std::min(copies, kMostBodies + 1) * steps_over(*var);
       const Annotation annotation{copies <= kMostBodies ? Mark::kUnroll : Mark::kNone};
-      loops.insert(loops.begin(), {.var = *var, .annotation = annotation});
+      loops.insert(loops.begin(), {.var = *var, .step = taps_of_step(*var), .annotation = annotation});
     }
     return loops;
   }
@@ -150,6 +185,13 @@ class WindowScheduler {
     LoopSpecs loops;
     if (window_.row && rows_ > 1) loops.push_back({.var = window_.row, .annotation = {Mark::kUnroll}});
     loops.push_back({.var = window_.pixel, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  LoopSpecs groups() const {
+    LoopSpecs loops = block();
+    loops.back().annotation = {Mark::kTile, window_.dot->name};
+    loops.push_back({.var = window_.folded.back()});
     return loops;
   }
 
@@ -211,10 +253,26 @@ class WindowScheduler {
   LoopSpecs around_;
 };
 
+std::optional<LoopTree> schedule_window_of_bytes(const IR& kernel, const Machine& machine) {
+  std::optional<TapGroups> groups = with_tap_groups(kernel, machine);
+  if (!groups) return {};
+  const auto find = [&] { return find_window_of_bytes(groups->ir, groups->tap, *groups->dot); };
+  std::optional<Window> found = find();
+  if (!found) return {};
+  if (std::optional<IR> bordered = with_border(groups->ir, found->view)) {
+    groups->ir = initial_schedule(*std::move(bordered));
+    found = find();
+    check(found.has_value(), "a border must leave kernel {} a fold of windows", kernel.name());
+  }
+  if (!groups->ir.node(found->view).as<View>()->pieces[0].where.empty()) return {};
+  return WindowScheduler(std::move(groups->ir), *std::move(found), machine).run();
+}
+
 }  // namespace
 
 std::optional<LoopTree> schedule_window(const IR& kernel, const Machine& machine) {
   IR ir = initial_schedule(kernel);
+  if (std::optional<LoopTree> tree = schedule_window_of_bytes(ir, machine)) return tree;
   if (std::optional<IR> wide = with_wide_image(ir)) ir = initial_schedule(*std::move(wide));
   std::optional<Window> found = find_window(ir);
   if (!found) return {};

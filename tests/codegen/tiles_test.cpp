@@ -289,9 +289,9 @@ TEST(Tiles, OfF16AreMultiplyAddsOfWidenedVectors) {
   EXPECT_THAT(text, ContainsRegex("vfmadd[0-9]*ps[^\n]*[yz]mm"));
 }
 
-// A depthwise convolution of bytes, as the pass `quantized` leaves it: lanes are sums in i32.
-TEST(Tiles, DepthwiseConvolutionsOfBytesNeedNone) {
-  const std::string text = scheduled_asm(R"(graph g(%x: u8[1, 32, 28, 28]) {
+// A depthwise convolution of bytes, as the pass `quantized` leaves it.
+std::string depthwise_asm(std::string_view cpu) {
+  return scheduled_asm(R"(graph g(%x: u8[1, 32, 28, 28]) {
   %w: i8[32, 1, 3, 3] = parameter "w"
   %most: f32[] = constant 255.0
   %xi: i32[1, 32, 28, 28] = cast(%x) {dtype=i32}
@@ -305,7 +305,19 @@ TEST(Tiles, DepthwiseConvolutionsOfBytesNeedNone) {
   return %out
 }
 )",
-                                         "znver4");
+                       cpu);
+}
+
+// Pixels are lanes, and the taps of a row are a group: a load and a shuffle lay them side by side for all pixels.
+TEST(Tiles, DepthwiseConvolutionsOfBytesMultiplyGroupsOfTaps) {
+  const std::string text = depthwise_asm("znver4");
+  EXPECT_THAT(text, ContainsRegex("vpermb[^\n]*zmm"));
+  EXPECT_THAT(text, ContainsRegex("vpdpbusd[^\n]*zmm"));
+  EXPECT_THAT(text, Not(HasSubstr("vpmulld")));
+}
+
+TEST(Tiles, DepthwiseConvolutionsOfBytesNeedNone) {
+  const std::string text = depthwise_asm("skylake-avx512");
   EXPECT_THAT(text, ContainsRegex("vpmulld[^\n]*zmm"));
   EXPECT_THAT(text, Not(HasSubstr("imull"))) << "no product is that of a single element";
 }

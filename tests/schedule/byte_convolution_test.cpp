@@ -67,15 +67,11 @@ TEST(ByteConvolutionSchedule, MultipliesGroupsOfFourChannels) {
             R"(for m in 64
   %14: f32[m] = view %s[m, 0, 0]
   %17: f32[m] = view %b[m, 0, 0]
-for j in 64 parallel
-  for k in 14
-    for l in 14 vectorize
-      %7: u8[j, k, l] = view %x[0, j, k, l]
 for j in 16 by 4 parallel
   for p in 16
     for p1 in 16 tile "interleave"
       for j in 4
-        %10_narrow_border: u8[j, p, p1] = view %7[j, p - 1, p1 - 1] where p - 1 in 14 and p1 - 1 in 14
+        %10_narrow_border: u8[j, p, p1] = view %x[0, j, p - 1, p1 - 1] where p - 1 in 14 and p1 - 1 in 14
 for m in 2 by 32 parallel
   for j in 16 by 4
     for i1 in 3
@@ -173,6 +169,51 @@ TEST(ByteConvolutionSchedule, AgreesOnGroupsAndOtherSigns) {
       expect_schedule_agrees(text_of({.channels = 5, .dtype = dtype, .weights = weights}));
       expect_schedule_agrees(text_of({.kernel = 1, .padding = 0, .dtype = dtype, .weights = weights}));
     }
+  }
+}
+
+// ---- one channel at a time ----
+
+ByteConv depthwise(ByteConv conv) {
+  conv.out_channels = conv.groups = conv.channels;
+  return conv;
+}
+
+TEST(ByteWindowSchedule, MultipliesGroupsOfTaps) {
+  const std::string text = scheduled(text_of(depthwise({.image = {14, 14}})), {kByteDot}).dump();
+  EXPECT_THAT(text, testing::HasSubstr("_border: u8[j, p, p1] = view %x[0, j, p - 1, p1 - 1]")) << text;
+  EXPECT_THAT(text, testing::HasSubstr("tile \"dpbusd\"")) << text;
+  EXPECT_THAT(text, testing::HasSubstr("where t in 3\n")) << text;
+}
+
+TEST(ByteWindowSchedule, Agrees) {
+  for (int64_t kernel : {2, 3, 4, 5, 7}) {
+    for (int64_t stride : {1, 2, 3}) {
+      for (int64_t padding : {int64_t{0}, kernel / 2}) {
+        expect_schedule_agrees(text_of(
+            depthwise({.channels = 3, .image = {9, 19}, .kernel = kernel, .stride = stride, .padding = padding})));
+      }
+    }
+  }
+  for (int64_t width : {1, 2, 7, 14, 16, 17, 33, 70}) {
+    expect_schedule_agrees(text_of(depthwise({.batch = "2", .channels = 3, .image = {5, width}})));
+    expect_schedule_agrees(text_of(depthwise({.channels = 3, .image = {5, width}, .stride = 2})));
+  }
+  for (int64_t n : {0, 1, 4}) expect_schedule_agrees(text_of(depthwise({.batch = "N", .channels = 3})), n);
+}
+
+TEST(ByteWindowSchedule, AgreesOnPaddingWithAZeroPoint) {
+  for (int64_t stride : {1, 2}) {
+    for (int64_t padding : {0, 1}) {
+      expect_schedule_agrees(text_of(depthwise({.channels = 3, .stride = stride, .padding = padding, .filled = 1})));
+    }
+  }
+}
+
+TEST(ByteWindowSchedule, AgreesOnOtherSigns) {
+  for (const char* dtype : {"i8", "u8"}) {
+    for (const char* weights : {"i8", "u8"})
+      expect_schedule_agrees(text_of(depthwise({.channels = 5, .dtype = dtype, .weights = weights})));
   }
 }
 
