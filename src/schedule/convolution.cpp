@@ -2,8 +2,8 @@
 //
 // Results are contiguous along a row of pixels, but 7 or 14 pixels fill no vector. So lanes are output channels. The
 // weights of a block of channels are packed. Each pixel is read from its place in the image and broadcast to all lanes.
-// The image is not packed; it only gets a border if the convolution pads it. A block is transposed in registers when it
-// is written.
+// The image is not packed; it only gets a border if the convolution pads it. Where windows of one pixel skip pixels,
+// those that they read are copied. A block is transposed in registers when it is written.
 //
 //     for c                                      the image with its border
 //       %x_border[c, p, q] = view %x[...]
@@ -34,6 +34,7 @@
 #include "schedule/border.h"
 #include "schedule/contraction.h"
 #include "schedule/default_schedule.h"
+#include "schedule/strided_image.h"
 #include "schedule/tiled_convolution.h"
 #include "schedule/wide_image.h"
 
@@ -471,6 +472,10 @@ std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& ma
     ir = initial_schedule(*std::move(bordered));
     found = find_convolution(ir);
     check(found.has_value(), "a border must leave kernel {} a convolution", ir.name());
+  } else if (std::optional<IR> dense = with_dense_image(ir, found->c.b)) {
+    ir = initial_schedule(*std::move(dense));
+    found = find_convolution(ir);
+    check(found.has_value(), "a dense image must leave kernel {} a convolution", ir.name());
   }
   const auto* view = ir.node(found->c.b).as<View>();
   if (!view->pieces[0].where.empty()) return {};

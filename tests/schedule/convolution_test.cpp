@@ -117,6 +117,25 @@ TEST(ConvolutionSchedule, AgreesOnKernelsStridesPaddingAndDilation) {
   expect_schedule_agrees(text_of({.stride = 2, .padding = 3, .dilation = 3}));
 }
 
+TEST(ConvolutionSchedule, CopiesThePixelsThatWindowsOfOneReadWhereTheySkipOthers) {
+  const Conv conv{.channels = 64, .out_channels = 64, .image = {15, 15}, .kernel = 1, .stride = 2, .padding = 0};
+  const std::string text = scheduled(text_of(conv)).dump();
+  EXPECT_THAT(text, testing::HasSubstr("_dense: f32[j, k2, l2] = view %x[0, j, 2*k2, 2*l2]")) << text;
+  for (int64_t stride : {2, 3, 5}) {
+    for (int64_t width : {1, 6, 29, 70}) {
+      Conv other = conv;
+      other.image = {7, width};
+      other.stride = stride;
+      expect_schedule_agrees(text_of(other));
+    }
+  }
+  for (int64_t n : {0, 1, 4}) {
+    Conv other = conv;
+    other.batch = "N";
+    expect_schedule_agrees(text_of(other), n);
+  }
+}
+
 TEST(ConvolutionSchedule, AgreesOnEverySizeAroundTheBlocks) {
   for (int64_t width : {1, 2, 7, 14, 15, 17, 29, 33}) {
     for (int64_t channels : {1, 15, 16, 33, 65}) {
