@@ -21,15 +21,22 @@ def test_llvm_that_is_missing(tmp_path):
     assert "Tenon needs the libraries of LLVM 19 to build, and did not find them: install llvm-19-dev" in told
 
 
-def test_llvm_of_another_version(tmp_path):
-    """As on a machine where only version 14 is: the root path hides the others."""
+@pytest.mark.parametrize("version", ["14.0.6", "18.1.8", "20.1.2", "22.1.8"])
+def test_llvm_of_another_version(tmp_path, version):
+    """As on a machine where only that version is: the root path hides the others."""
     (tmp_path / "LLVMConfig.cmake").touch()
     version_file = tmp_path / "LLVMConfigVersion.cmake"
-    version_file.write_text("set(PACKAGE_VERSION 14.0.6)\nset(PACKAGE_VERSION_COMPATIBLE FALSE)\n")
+    version_file.write_text(f"set(PACKAGE_VERSION {version})\nset(PACKAGE_VERSION_COMPATIBLE FALSE)\n")
     hidden = [f"-DCMAKE_FIND_ROOT_PATH={tmp_path}", "-DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY"]
     places = [f"-D{name}_DIR=/usr/lib/x86_64-linux-gnu/cmake/{name}" for name in ("fmt", "simdjson")]
     told = refusal(tmp_path / "build", f"-DLLVM_DIR={tmp_path}", *hidden, *places)
-    assert "did not find them (only 14.0.6, whose interfaces differ): install" in told
+    assert f"did not find them (only {version}, whose interfaces differ): install" in told
+
+
+@pytest.mark.parametrize("targets", ["WebAssembly", "X86;Arm"])
+def test_targets_of_llvm_that_make_no_sense(tmp_path, targets):
+    told = refusal(tmp_path, f"-DTENON_LLVM_TARGETS={targets}")
+    assert f'TENON_LLVM_TARGETS is "{targets}"; it can have X86;AArch64;WebAssembly;NVPTX, and has to have X86' in told
 
 
 @pytest.mark.parametrize(
