@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import tenon
+from tenon import pytorch_version
 
 WIDTH = 24
 ROUNDS = 7
@@ -72,11 +73,10 @@ def main(arguments: Sequence[str] = ()) -> int:
     )
     parser.add_argument("--layers", type=int, default=12, help="of the model (default 12)")
     layers = parser.parse_args(arguments).layers
-    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    packages = {"torch": f"'torch=={pytorch_version.TESTED}.*'", "transformers": "transformers"}
+    missing = " ".join(text for name, text in packages.items() if importlib.util.find_spec(name) is None)
     if missing:
-        print(
-            f"error: the demo compiles a model of transformers; run: pip install {' '.join(missing)}", file=sys.stderr
-        )
+        print(f"error: the demo compiles a model of transformers; run: pip install {missing}", file=sys.stderr)
         return 1
     show(layers)
     return 0

@@ -229,14 +229,18 @@ def test_the_demo(cache):
     assert re.search(r"^time of a call +[\d.]+ ms, eager [\d.]+ ms", done.stdout, re.MULTILINE)
 
 
-def test_the_demo_says_what_it_needs():
-    hide = "import sys; sys.modules['transformers'] = None; import importlib.util as u; f = u.find_spec; "
-    hide += "u.find_spec = lambda name: None if name == 'transformers' else f(name); "
+@pytest.mark.parametrize(
+    ("hidden", "packages"),
+    [(["transformers"], "transformers"), (["torch", "transformers"], "'torch==2.13.*' transformers")],
+)
+def test_the_demo_says_what_it_needs(hidden, packages):
+    hide = "import sys, importlib.util as u; f = u.find_spec; "
+    hide += f"u.find_spec = lambda name: None if name in {hidden} else f(name); "
     done = run(
         "-c", hide + "import runpy; sys.argv = ['tenon', 'demo']; runpy.run_module('tenon', run_name='__main__')"
     )
     assert done.returncode == 1
-    assert "run: pip install transformers" in done.stderr
+    assert done.stderr.endswith(f"run: pip install {packages}\n")
 
 
 def test_other_commands_are_those_of_the_command_line():
