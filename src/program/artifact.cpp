@@ -496,6 +496,7 @@ Tensor unpacked(const TensorType& type, const std::vector<PackedLeaf>& parts, co
   for (const PackedLeaf& part : parts) {
     const std::optional<Tensor> data = unpacked(part, blob, owner);
     if (!data || !data_fits(type, *data)) return {};
+    if (all.defined() && all.shape() != data->shape()) return {};  // the type may leave the sizes open
     all.defined() ? merge(all, *data) : void(all = *data);
   }
   return all;

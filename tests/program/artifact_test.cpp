@@ -8,8 +8,10 @@
 
 #include "driver/pipeline.h"
 #include "driver/recompile.h"
+#include "format/graph_generated.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
+#include "program/container.h"
 #include "runtime/artifact.h"
 #include "runtime/error.h"
 #include "tenon/tenon.h"
@@ -422,6 +424,33 @@ TEST(Artifact, WeightsThatProductsReadInPartsAreThereOnce) {
   EXPECT_TRUE(identical(again.leaf_named("w")->data, graph.leaf_named("w")->data));
   expect_same(compile_program(again).value().run(inputs), program.run(inputs));
   expect_same(Loaded(bytes).run(inputs), program.run(inputs));
+}
+
+// A damaged file: a leaf whose size the graph does not tell, in parts of different sizes.
+TEST(Artifact, PartsOfWeightsHaveOneSize) {
+  flatbuffers::FlatBufferBuilder b;
+  const auto kernel = [&](int64_t size) {
+    return b.CreateString(fmt::format(
+        "tenon loops 1\nkernel k {{\n  var i = {0}\n  %w: u8[i] = read 0\n  %o: u8[i] = write 0 (%w)\n}}\n", size));
+  };
+  std::vector<flatbuffers::Offset<format::Packed>> parts;
+  for (const int64_t size : {4, 4096}) {
+    const format::Blob place(0, static_cast<uint64_t>(size));
+    const auto first = kernel(size), second = kernel(size);
+    parts.push_back(format::CreatePacked(b, 0, first, second, &place));
+  }
+  const auto text = b.CreateString(
+      "graph g(%x: u8[N]) {\n  %w: u8[N] = parameter \"w\"\n  %y: u8[N] = add(%x, %w)\n  return %y\n}\n");
+  const format::Blob leaf(0, 0);
+  const auto leaves = b.CreateVectorOfStructs(&leaf, 1);
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, leaves, b.CreateVector(parts)));
+  const std::vector<std::byte> weights(4096, std::byte{1});
+  const runtime::SectionContent sections[] = {
+      {format::SectionKind::kGraph, "", {std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize()))}},
+      {format::SectionKind::kWeights, "", {weights}}};
+  const std::vector<std::byte> bytes = container_bytes(sections);
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  EXPECT_EQ(read_artifact_graph(container).diagnostic().message, "the artifact has no data for 'w'");
 }
 
 // Not a norm's, but beside one: computed of no leaf.
