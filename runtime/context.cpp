@@ -38,6 +38,10 @@ class Context::Services : public tenon_services {
         loop_(executor.parallel ? std::make_unique<ExecutorLoop>(executor) : nullptr) {}
   ~Services() { drop_kept(); }
 
+  // What the executor threw in a run that failed otherwise is not of the next run.
+  void start_run() {
+    if (loop_) loop_->forget();
+  }
   void check_executor() {
     if (loop_) loop_->check();
   }
@@ -371,6 +375,7 @@ int64_t Context::bytes_of(uint32_t slot) const {
 }
 
 void Context::prepare() {
+  services_->start_run();
   failed_task_ = kNone;
   bind();
 }

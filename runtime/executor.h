@@ -14,8 +14,9 @@ class ExecutorLoop {
 
   // As parallel_for. A loop in a stretch of a loop stays on its thread.
   int64_t run(int64_t begin, int64_t end, StretchFn stretch, void* context) noexcept;
-  // Throws a StatusError with the text of what `parallel` threw since the last call.
+  // Throws a StatusError with the text of what `parallel` threw since the last call of either.
   void check();
+  void forget() { has_thrown_ = false; }
 
  private:
   void invite() noexcept;
