@@ -27,7 +27,7 @@ void ExecutorLoop::invite() noexcept {
   } catch (const std::exception& error) {
     note(error.what());
   } catch (...) {
-    note("what is no std::exception");
+    note("an object that is not a std::exception");
   }
 }
 

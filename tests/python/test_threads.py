@@ -57,9 +57,18 @@ def run_python(code, **options):
 # ---- how many -------------------------------------------------------------------------------------------------------
 
 
+def quota():
+    """Whole CPUs that a container may use: it sees its control group as the root."""
+    try:
+        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except OSError:
+        return CPUS
+    return CPUS if limit == "max" else max(1, int(limit) // int(period))
+
+
 def test_the_number_is_that_of_the_cpus():
     environment = {key: value for key, value in os.environ.items() if key != "TENON_THREADS"}
-    assert run_python("print(tenon.threads())", env=environment) == [str(CPUS)]
+    assert run_python("print(tenon.threads())", env=environment) == [str(min(CPUS, quota()))]
     only = str(min(os.sched_getaffinity(0)))
     code = "assert is_right(compiled()(ones()))\nprint(tenon.threads(), len(os.listdir('/proc/self/task')))"
     on_one = run_python("torch.set_num_threads(1)\n" + code, env=environment, prefix=["taskset", "-c", only])
@@ -83,8 +92,12 @@ def test_set_threads_changes_it(program):
 # How many threads of the process may run on one CPU only.
 PINNED = """
 assert is_right(compiled(threads=%d)(ones()))
-masks = [set(os.sched_getaffinity(int(task))) for task in os.listdir('/proc/self/task')]
-print(sum(len(mask) == 1 for mask in masks))
+def cpus_of(task):
+    try:
+        return len(os.sched_getaffinity(int(task)))
+    except ProcessLookupError:  # a thread of the compiler has ended meanwhile
+        return 0
+print(sum(cpus_of(task) == 1 for task in os.listdir('/proc/self/task')))
 """
 
 
@@ -106,13 +119,13 @@ def test_idle_threads_sleep(program):
     torch.set_num_threads(1)  # its own threads may spin
     assert is_right(program(ones()))
     least = 1.0
-    for _ in range(5):  # others may wake this process meanwhile
+    for _ in range(10):  # others may wake this process meanwhile
         program(ones())
         time.sleep(0.01)
         before = time.process_time()
         time.sleep(0.2)
         least = min(least, (time.process_time() - before) / 0.2)
-    assert least < 0.01
+    assert least < 0.05
 
 
 def test_calls_alternate_with_those_of_pytorch(program):
@@ -246,5 +259,5 @@ def test_executors_that_do_as_they_like(model, tmp_path):
         "twice": right,
         "wrong indices": right,
         "throws": "7, the executor threw: the pool is closed",
-        "throws a number": "7, the executor threw: what is no std::exception",
+        "throws a number": "7, the executor threw: an object that is not a std::exception",
     }
