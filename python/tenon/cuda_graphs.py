@@ -57,15 +57,19 @@ class _Graph:
         self._own = own  # its memory is that of the graph
         self._inputs = [value if _is_fixed(value) else value.clone() for value in inputs]
         self._copied = [i for i, value in enumerate(inputs) if not _is_fixed(value)]
+        with torch.cuda.device(torch.device(device).index or 0):  # PyTorch's current one may be another GPU
+            self._capture(device, results)
+
+    def _capture(self, device: str, results: set[int]) -> None:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):  # all memory is there before the capture
             for _ in range(_WARM_UPS):
-                own.run(self._inputs, device, results)
+                self._own.run(self._inputs, device, results)
         torch.cuda.current_stream().wait_stream(side)
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph):
-            self._outputs = own.run(self._inputs, device, results)
+            self._outputs = self._own.run(self._inputs, device, results)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         _tenon.check_cuda_graphs()

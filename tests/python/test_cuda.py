@@ -3,10 +3,12 @@ and the device over a driver of our own, which keeps memory at other addresses (
 bench/cuda/checks.py runs models on a GPU.
 """
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import tenon
@@ -15,7 +17,7 @@ from tenon import device_names
 from tenon.capture.captured import Captured, Input, Output
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot
 from tenon.capture.fx import import_graph_module
-from tenon.cuda_graphs import GraphedRun
+from tenon.cuda_graphs import GraphedRun, _Graph
 from tenon.runner import executor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -87,6 +89,29 @@ def test_a_run_that_needs_the_host_is_no_cuda_graph():
     assert run([torch.zeros(3)])[1:] == ["cuda", {0}, True]
 
 
+def test_a_graph_is_captured_on_the_gpu_of_its_model(monkeypatch):
+    """Which need not be PyTorch's current one."""
+    current, seen = [0], []
+
+    @contextlib.contextmanager
+    def device(number):
+        before, current[0] = current[0], number
+        yield
+        current[0] = before
+
+    class Own:
+        def run(self, inputs, device, results):
+            seen.append(current[0])
+            return []
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    for name in ("Stream", "current_stream", "stream", "CUDAGraph", "graph"):
+        monkeypatch.setattr(torch.cuda, name, MagicMock())
+    for name in ("cuda:1", "cuda"):
+        _Graph(Own(), [], name, set())
+    assert seen == [1] * 3 + [0] * 3  # to warm up, and the capture
+
+
 def test_graphs_are_for_models_whose_results_stay_on_the_gpu():
     all_there = captured(lambda x: [x + 1], ((4,), torch.float32, "cuda"))
     some_there = captured(lambda x: [x + 1, (x * 2).cpu()], ((4,), torch.float32, "cuda"))
@@ -126,7 +151,13 @@ def test_the_fallback_brings_operands_to_its_device():
 
 @pytest.mark.parametrize(
     ("named", "gpu", "expected"),
-    [((), None, []), ((), 0, ["cuda"]), ((), 1, ["cuda:1"]), ("cuda:0", None, ["cuda"]), ("interpreter", 0, ["interpreter"])],
+    [
+        ((), None, []),
+        ((), 0, ["cuda"]),
+        ((), 1, ["cuda:1"]),
+        ("cuda:0", None, ["cuda"]),
+        ("interpreter", 0, ["interpreter"]),
+    ],
 )
 def test_the_devices_of_a_model(named, gpu, expected):
     assert device_names.devices_for(named, gpu) == expected
