@@ -22,7 +22,13 @@ def tenon(tmp_path):
         for name, text in (files or {}).items():
             (tmp_path / name).write_text(text)
         done = subprocess.run(
-            [TENON, *map(str, args)], cwd=tmp_path, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            [TENON, *map(str, args)],
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
         return Run(done.returncode, done.stdout, done.stderr)
 

@@ -97,7 +97,7 @@ def test_the_same_model_gives_the_same_file(tenon, files):
 def test_compile_shows_progress_on_a_terminal(files):
     ours, theirs = pty.openpty()
     command = [TENON, "compile", "model.pt2", "-o", "again.tenon", "--cpu", LEVELS]
-    done = subprocess.run(command, cwd=files, stderr=theirs, stdout=subprocess.PIPE, timeout=60, check=True)
+    done = subprocess.run(command, cwd=files, stderr=theirs, stdout=subprocess.PIPE, timeout=300, check=True)
     os.close(theirs)
     shown = os.read(ours, 65536).decode()
     os.close(ours)

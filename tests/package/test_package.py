@@ -192,7 +192,7 @@ def test_a_program_that_trains_tells_what_is_wrong(by_pkg_config, training):
         cwd=training,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1
@@ -205,7 +205,7 @@ def test_programs_tell_what_is_wrong(by_pkg_config, program, tmp_path):
     damaged.write_bytes(MODEL.read_bytes()[:-1])
     for arguments, message in (([damaged], str(damaged)), ([SYMBOLIC, "5"], "of input 'pairs' must be")):
         done = subprocess.run(
-            [by_pkg_config / program, *arguments], capture_output=True, text=True, timeout=60, check=False
+            [by_pkg_config / program, *arguments], capture_output=True, text=True, timeout=300, check=False
         )
         assert done.returncode == 1
         assert message in done.stderr
@@ -254,7 +254,7 @@ def test_a_component_that_is_not_installed_is_named(prefix, tmp_path):
         ["cmake", "-S", ROOT / "examples/compiler_project", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1

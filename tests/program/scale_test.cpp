@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
@@ -13,15 +11,12 @@
 #include "program/tables.h"
 #include "runtime/arena_plan.h"
 #include "tests/graph/support_values.h"
+#include "tests/support_cpu_time.h"
 
 namespace tenon {
 namespace {
 
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+using test::cpu_seconds_of;
 
 // Each input has a size of its own.
 Graph with_many_sizes(int64_t count) {
@@ -38,7 +33,7 @@ Graph with_many_sizes(int64_t count) {
 TEST(Scale, ManySizes) {
   const Graph graph = with_many_sizes(1000);
   std::optional<Program> program;
-  EXPECT_LT(seconds_of([&] { program = compile_program(graph).value(); }), 5);
+  EXPECT_LT(cpu_seconds_of([&] { program = compile_program(graph).value(); }), 5);
   std::vector<Tensor> inputs;
   for (int64_t i = 0; i < 1000; ++i) inputs.push_back(Tensor::zeros(DType::kF32, {i % 7 + 1}));
   inputs[500].set_real(0, 2);
@@ -53,7 +48,7 @@ TEST(Scale, SizesThatOthersTell) {
   }
   graph.add_input("last", {DType::kF32, {Symbol("s2000")}});
   std::vector<SymbolBinding> bindings;
-  EXPECT_LT(seconds_of([&] { bindings = bind_symbols(graph); }), 2);
+  EXPECT_LT(cpu_seconds_of([&] { bindings = bind_symbols(graph); }), 2);
   ASSERT_EQ(bindings.size(), 2001u);
   EXPECT_EQ(bindings[0].symbol.name(), "s2000");
   EXPECT_EQ(bindings.back().symbol.name(), "s0");
@@ -80,7 +75,7 @@ TEST(Scale, AWideConcat) {
   const NodeRef node = graph.add_node(op_named("concat"), inputs, complete_attrs(op_named("concat"), {}));
   graph.set_outputs(graph.node(node).results);
   std::optional<Program> program;
-  EXPECT_LT(seconds_of([&] { program = compile_program(graph).value(); }), 5);
+  EXPECT_LT(cpu_seconds_of([&] { program = compile_program(graph).value(); }), 5);
   test::Random random(3);
   std::vector<Tensor> values;
   for (ValueRef input : inputs) values.push_back(test::random_tensor(graph.type(input), {}, {-1, 1}, random));
@@ -93,7 +88,7 @@ TEST(Scale, ManyOutputs) {
   const Value x = b.value(graph.add_input("x", {DType::kF32, {4}}));
   std::vector<ValueRef> outputs(20000, (-x).ref());
   graph.set_outputs(std::move(outputs));
-  EXPECT_LT(seconds_of([&] { compile_program(graph).value(); }), 5);
+  EXPECT_LT(cpu_seconds_of([&] { compile_program(graph).value(); }), 5);
 }
 
 TEST(Scale, ManyNodes) {
@@ -102,7 +97,7 @@ TEST(Scale, ManyNodes) {
   Value x = b.value(graph.add_input("x", {DType::kF32, {4}}));
   for (int i = 0; i < 5000; ++i) x = i % 2 == 0 ? b.abs(x) : b.tanh(x);
   graph.set_outputs({x.ref()});
-  EXPECT_LT(seconds_of([&] { compile_program(graph).value(); }), 5);
+  EXPECT_LT(cpu_seconds_of([&] { compile_program(graph).value(); }), 5);
 }
 
 // What follows from numbers alone, twice of what it was in each step: paths through it are many, nodes few.
@@ -113,14 +108,14 @@ TEST(Scale, DiamondsOfConstants) {
   Value y = b.iota(40, DType::kF32);
   for (int i = 0; i < 50; ++i) y = b.sin(y) + b.cos(y);
   graph.set_outputs({(x * y).ref()});
-  EXPECT_LT(seconds_of([&] { compile_program(graph).value(); }), 5);
+  EXPECT_LT(cpu_seconds_of([&] { compile_program(graph).value(); }), 5);
 }
 
 TEST(Scale, AnArenaOfManyTensors) {
   std::vector<runtime::Lifetime> lifetimes;
   for (int64_t i = 0; i < 40000; ++i) lifetimes.push_back({(i * 7919) % 5000 + 1, i, i + i % 5});
   runtime::ArenaPlan plan;
-  EXPECT_LT(seconds_of([&] { plan = runtime::plan_arena(lifetimes); }), 3);
+  EXPECT_LT(cpu_seconds_of([&] { plan = runtime::plan_arena(lifetimes); }), 3);
   EXPECT_GE(plan.bytes, runtime::least_arena(lifetimes));
 }
 

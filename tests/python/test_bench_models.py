@@ -81,7 +81,6 @@ def test_latency_has_a_row_for_each_engine(tmp_path):
     assert [(row["engine"], row["error"], row["rounds"]) for row in found] == [("tenon", "", 3), ("eager", "", 3)]
     assert found[0]["ratio"] == found[0]["low"] == found[0]["high"] == 1
     assert found[1]["low"] <= found[1]["ratio"] <= found[1]["high"]
-    assert math.isclose(found[1]["seconds"] / found[0]["seconds"], found[1]["ratio"], rel_tol=1)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "int8"])

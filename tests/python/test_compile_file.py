@@ -316,7 +316,7 @@ def test_a_file_draws_the_numbers_of_its_program(dropout):
 def run_by_command_line(path, folder, x, *options):
     np.save(folder / "x.npy", x.numpy())
     command = [TENON, "run", path, "--input", folder / "x.npy", "--json", *options]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     return [torch.tensor(output["data"]) for output in json.loads(told.stdout)["outputs"]]
 
 

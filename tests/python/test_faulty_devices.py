@@ -9,7 +9,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TENON = Path(os.environ.get("TENON_CLI", ROOT / "build/bin/tenon"))
 
-HANGS = "did not return from {}() within 0.5 s, the limit of a call; it is lost to this process"
+# Seconds that a call may take. A call that hangs takes all of them; on a busy machine a call of a sound plug-in takes a
+# good part of a second.
+LIMIT = 2
+HANGS = f"did not return from {{}}() within {LIMIT} s, the limit of a call; it is lost to this process"
 NO_DEVICE = "device of a plug-in "
 
 # What `tenon device check` says, by the fault.
@@ -89,11 +92,11 @@ def build(tmp_path_factory):
 def tenon(*args, cwd=None, **environment):
     command = [TENON, *map(str, args)]
     env = {**os.environ, "TENON_CACHE": "off", **environment}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 def check(library):
-    done = tenon("device", "check", library, "--random", "0", "--timeout", "0.5")
+    done = tenon("device", "check", library, "--random", "0", "--timeout", LIMIT if "HANG_" in library.name else 60)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -130,7 +133,7 @@ def model(tmp_path):
 
 @pytest.mark.parametrize("fault", [fault for fault in CHECKED if fault.startswith("HANG_")])
 def test_a_run_ends_within_its_limit(build, model, fault):
-    done = tenon(*RUN, "--plugin", build(fault), cwd=model, TENON_DEVICE_TIMEOUT="0.5")
+    done = tenon(*RUN, "--plugin", build(fault), cwd=model, TENON_DEVICE_TIMEOUT=str(LIMIT))
     if fault == "HANG_RELEASE":  # the results are there
         assert done.returncode == 0, done.stderr
         return
@@ -139,7 +142,7 @@ def test_a_run_ends_within_its_limit(build, model, fault):
 
 
 def test_the_error_of_a_hang_names_the_launch(build, model):
-    done = tenon(*RUN, "--plugin", build("HANG_WAIT"), cwd=model, TENON_DEVICE_TIMEOUT="0.5")
+    done = tenon(*RUN, "--plugin", build("HANG_WAIT"), cwd=model, TENON_DEVICE_TIMEOUT=str(LIMIT))
     assert "segment0: device faulty did not return from wait()" in done.stderr
 
 
@@ -167,7 +170,8 @@ def test_guards_of_a_run(build, model):
 )
 def test_events_of_a_profile(build, model, fault, message):
     profile = ("--profile", "t.json", "--plugin", build(fault))
-    done = tenon(*RUN, *profile, cwd=model, TENON_DEVICE_TIMEOUT="0.5")
+    limit = LIMIT if "HANG_" in fault else 60
+    done = tenon(*RUN, *profile, cwd=model, TENON_DEVICE_TIMEOUT=str(limit))
     assert done.returncode == 1, done.stderr
     assert message in done.stderr
 

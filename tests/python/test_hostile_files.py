@@ -389,7 +389,7 @@ def opened(path):
 
 
 def verified(path):
-    return subprocess.run([TENON, "verify", path], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([TENON, "verify", path], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_notes_of_earlier_files_still_say_how_results_nest(executable, tmp_path):
@@ -475,7 +475,7 @@ def test_arrays_of_objects_are_not_unpickled(executable, tmp_path):
     np.savez(tmp_path / "bad.npz", x=np.array([Payload(place)], dtype=object), allow_pickle=True)
     for name in ("bad.npy", "bad.npz"):
         command = [TENON, "run", path, "--input", tmp_path / name]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         assert told.returncode == 1
         assert "bad.np" in told.stderr
     assert not place.exists()

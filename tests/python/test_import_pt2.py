@@ -295,7 +295,7 @@ def test_the_command_line_checks_assertions(tmp_path):
     def run(x):
         np.save(tmp_path / "x.npy", x)
         command = [TENON, "run", tmp_path / "model.pt2", "--input", tmp_path / "x.npy", "--json"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     (output,) = json.loads(run(np.ones(6, np.float32)).stdout)["outputs"]
     assert output["data"] == [2.0] * 6

@@ -48,7 +48,7 @@ def run_python(code, **options):
     start = "import os, sys\nsys.path.insert(0, 'tests/python')\nimport torch, tenon\nfrom test_threads import *\n"
     done = subprocess.run(
         [*options.pop("prefix", []), sys.executable, "-W", "ignore", "-c", start + code],
-        capture_output=True, text=True, timeout=300, check=False, cwd=ROOT, **options,
+        capture_output=True, text=True, timeout=1200, check=False, cwd=ROOT, **options,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.split()

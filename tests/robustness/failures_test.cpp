@@ -2,6 +2,7 @@
 // nothing is lost, and the next attempt works.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -96,7 +97,7 @@ TEST_P(Failures, OfEachCallOfTheSystemAreTold) {
 }
 
 TEST(CheckpointFailures, OfEachAllocationAreTold) {
-  const std::string path = testing::TempDir() + "failures_test.states";
+  const std::string path = testing::TempDir() + "failures_test." + std::to_string(::getpid()) + ".states";
   Session session;
   tenon_states* states = nullptr;
   ASSERT_EQ(session.load_file(read("1.1/training").path, false), TENON_OK) << tenon_error();

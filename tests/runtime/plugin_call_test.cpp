@@ -111,7 +111,7 @@ tenon_device_api hanging_device() {
 }
 
 TEST(PluginCall, NothingIsAskedOfALostDevice) {
-  const WithLimit limit(0.05);
+  const WithLimit limit(1);  // long enough for the calls that do not hang, on a busy machine
   hangs = true, calls = 0;
   {
     const auto device = std::make_shared<Device>(hanging_device(), "");
@@ -123,7 +123,7 @@ TEST(PluginCall, NothingIsAskedOfALostDevice) {
       device->submit(nullptr, launch);
       FAIL() << "the device is lost";
     } catch (const StatusError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("device hanging did not return from submit() within 0.05 s"));
+      EXPECT_THAT(error.what(), HasSubstr("device hanging did not return from submit() within 1 s"));
       EXPECT_THAT(error.what(), HasSubstr("start a new process"));
     }
     EXPECT_THROW(device->allocate(10), StatusError);

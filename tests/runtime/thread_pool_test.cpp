@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "runtime/cpu_quota.h"
 #include "runtime/cpus.h"
+#include "tests/support_cpu_time.h"
 
 namespace tenon {
 namespace {
@@ -136,12 +138,13 @@ TEST(ThreadPool, LoopsAfterAPauseFindItsWorkersAsleep) {
 }
 
 TEST(ThreadPool, WorkersSleepSoonAfterTheWork) {
-  const auto cpu_time = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   const ThreadCount guard(2);
-  meet(2);
-  const double before = cpu_time();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LT(cpu_time() - before, 0.01);
+  double least = HUGE_VAL;
+  for (int tries = 0; tries < 5; ++tries) {
+    meet(2);
+    least = std::min(least, test::cpu_seconds_of([] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }));
+  }
+  EXPECT_LT(least, 0.01);
 }
 
 // ---- how many threads -----------------------------------------------------------------------------------------------
@@ -194,7 +197,7 @@ TEST(ThreadCountDeathTest, FollowsTheEnvironmentOrTheCpus) {
   };
   EXPECT_EXIT(with("7"), ::testing::ExitedWithCode(7), "");
   EXPECT_EXIT(with("1"), ::testing::ExitedWithCode(1), "");
-  const int cpus = static_cast<int>(allowed_cpus().size());
+  const int cpus = static_cast<int>(std::min<int64_t>(std::ssize(allowed_cpus()), cpu_quota()));
   for (const char* value : {static_cast<const char*>(nullptr), "", "0", "-3", "many"}) {
     EXPECT_EXIT(with(value), ::testing::ExitedWithCode(cpus), "");
   }

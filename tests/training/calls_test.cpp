@@ -1,6 +1,7 @@
 // Trainings with calls that Tenon lacks: the host runs the calls and their gradients, in this process and from a file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -149,7 +150,7 @@ class TrainingCallFiles : public testing::Test {
     return floats_of(loss)[0];
   }
 
-  std::string path_ = testing::TempDir() + "training_calls.tenon";
+  std::string path_ = testing::TempDir() + "training_calls." + std::to_string(::getpid()) + ".tenon";
   tenon_program* program_ = nullptr;
   tenon_context* context_ = nullptr;
 };

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -85,8 +86,8 @@ class TrainingFileTest : public testing::Test {
   }
 
   // Tests run beside each other.
-  std::string path_ =
-      testing::TempDir() + "training_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".tenon";
+  std::string path_ = testing::TempDir() + "training_" + testing::UnitTest::GetInstance()->current_test_info()->name() +
+                      "." + std::to_string(::getpid()) + ".tenon";
   std::shared_ptr<const runtime::Container> container_;
   std::vector<runtime::Entry> entries_;
   std::shared_ptr<runtime::States> states_;
