@@ -81,6 +81,8 @@ tenon_status guarded_call(void (*call)(const void* body), const void* body) noex
     return failed(TENON_OUT_OF_MEMORY, "there is no memory");
   } catch (const std::exception& error) {
     return failed(TENON_INTERNAL, error.what());
+  } catch (...) {
+    return failed(TENON_INTERNAL, "a function of the host threw an object that is not a std::exception");
   }
 }
 

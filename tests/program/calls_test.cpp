@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 
 #include "driver/pipeline.h"
 #include "driver/recompile.h"
@@ -164,6 +165,16 @@ TEST_F(Calls, AFailureEndsTheRunWithItsText) {
       },
       nullptr);
   EXPECT_THAT(run(file()), HasSubstr("dimension 0 of a result must be N = 2, got 5"));
+}
+
+TEST_F(Calls, WhatAFunctionThrowsEndsTheRun) {
+  const Bytes bytes = file();
+  tenon_register_call(
+      "my.scale.default", [](void*, tenon_call*, tenon_text*) -> tenon_status { throw std::runtime_error("too hot"); },
+      nullptr);
+  EXPECT_EQ(run(bytes), "too hot");
+  tenon_register_call("my.scale.default", [](void*, tenon_call*, tenon_text*) -> tenon_status { throw 3; }, nullptr);
+  EXPECT_EQ(run(bytes), "a function of the host threw an object that is not a std::exception");
 }
 
 TEST_F(Calls, StayWhenTheFileIsCompiledAnew) {
