@@ -209,6 +209,12 @@ export async function compile(source) {
   return isTyped ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }
 
+/** Likewise for so many threads; undefined: tenon.wasm, or the one with threads where pages may share memory. */
+export function moduleOf(source, threads = 1) {
+  const canShare = globalThis.crossOriginIsolated ?? globalThis.SharedArrayBuffer !== undefined; // Node may always
+  return compile(source ?? (threads > 1 && canShare ? "tenon-threads.wasm" : "tenon.wasm"));
+}
+
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
 // As a structure of tenon.h: data, dtype, rank, shape, strides.
@@ -259,13 +265,9 @@ export class Runtime {
     this.memory = new Memory(exports);
   }
 
-  /**
-   * `source`: where the module is (a URL), its bytes, or a WebAssembly.Module; undefined: tenon.wasm, or one with threads
-   * where pages may share memory.
-   */
+  /** `source` as moduleOf takes it. */
   static async load(source, threads = 1) {
-    const canShare = globalThis.crossOriginIsolated ?? globalThis.SharedArrayBuffer !== undefined; // Node may always
-    const module = await compile(source ?? (threads > 1 && canShare ? "tenon-threads.wasm" : "tenon.wasm"));
+    const module = await moduleOf(source, threads);
     const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
     // js/CMakeLists.txt says the same of its size.
     const shared = isShared ? new WebAssembly.Memory({ initial: 64, maximum: 65536, shared: true }) : undefined;

@@ -6,6 +6,7 @@
 //     tenon.terminate();
 //
 // This file is also what the worker runs.
+import { moduleOf } from "./runtime.mjs";
 import { Tenon, TenonError } from "./tenon.mjs";
 
 const WORKER = "tenon.worker"; // what its worker is called
@@ -87,7 +88,13 @@ export class WorkerTenon {
   /** As Tenon.load; a URL is relative to this file. */
   static async load(source, { threads } = {}) {
     const connection = new Connection(await startWorker());
-    return new WorkerTenon(connection, await connection.call("load", [source, { threads }]));
+    try {
+      const module = await moduleOf(source, threads); // compiled here while the worker starts
+      return new WorkerTenon(connection, await connection.call("load", [module, { threads }]));
+    } catch (error) {
+      connection.close(error);
+      throw error;
+    }
   }
 
   memoryBytes() {
