@@ -111,6 +111,8 @@ export interface MemoryUse {
 
 /** A tensor of a description; `first` writes it, and `last` reads it last. -1 is not known, or none. */
 export interface SlotDescription {
+  /** Of a constant: the parameter or buffer of the model. */
+  name: string;
   type: string;
   kind: "input" | "state" | "constant" | "temporary" | "output";
   root: number;
@@ -142,7 +144,7 @@ export interface Description {
   tasks: TaskDescription[];
   loops: string[];
   plan: { bytes: number; least: number } | null;
-  sections: { kind: string; name: string; size: number }[];
+  sections: { kind: string; name: string; offset: number; size: number }[];
 }
 
 /** The runtime. Programs of one Tenon share its memory. */

@@ -15,7 +15,7 @@ const IO = 4; // a status of tenon.h
 
 const SECTIONS = ["", "graph", "program", "weights", "native", "entries", "states", "device program", "device code"];
 
-// [{kind, name, size}]: the table of format/container.h. The runtime verifies the file afterwards.
+// [{kind, name, offset, size}]: the table of format/container.h. The runtime verifies the file afterwards.
 function sectionsOf(bytes) {
   const [HEADER, SECTION] = [64, 64];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -24,7 +24,8 @@ function sectionsOf(bytes) {
   return Array.from({ length: count }, (_, i) => {
     const at = HEADER + i * SECTION;
     const name = new TextDecoder().decode(bytes.slice(at + 8, at + 40)).replace(/\0.*/s, "");
-    return { kind: SECTIONS[view.getUint32(at, true)] ?? "unknown", name, size: Number(view.getBigUint64(at + 48, true)) };
+    const [offset, size] = [40, 48].map((word) => Number(view.getBigUint64(at + word, true)));
+    return { kind: SECTIONS[view.getUint32(at, true)] ?? "unknown", name, offset, size };
   });
 }
 
@@ -139,15 +140,17 @@ export class Program {
   #runtime;
   #file; // {bytes, sections, states, programs}: what the entries of a file share
   #program;
+  #entry; // its name in the file
   #context = 0;
   #telemetry = false; // of the context
   #given = []; // tensors of the runtime's that are the context's inputs
 
-  constructor(runtime, file, program) {
+  constructor(runtime, file, program, entry) {
     this.#runtime = runtime;
     this.#file = file;
     this.#program = program;
     const { exports, memory } = runtime;
+    this.#entry = entry ?? this.entries[0];
     const describe = (what) =>
       runtime.describe(program, exports[`tenon_${what}_count`](program), exports[`tenon_${what}_info`]);
     this.name = memory.text(exports.tenon_program_name(program));
@@ -211,7 +214,7 @@ export class Program {
     const entry = this.#runtime.withText(name, (text) =>
       this.#runtime.made((at) => this.#runtime.exports.tenon_program_entry(this.#open(), text, at)),
     );
-    const program = new Program(this.#runtime, this.#file, entry);
+    const program = new Program(this.#runtime, this.#file, entry, name);
     this.#file.programs.push(program);
     return program;
   }
@@ -273,7 +276,9 @@ export class Program {
     const { exports, memory } = this.#runtime;
     if (exports.tenon_describe_program === undefined)
       throw invalid('describe() is a function of tenon-inspect.wasm: load it with Tenon.load("tenon-inspect.wasm")');
-    const json = this.#runtime.made((at) => exports.tenon_describe_program(this.#open(), at));
+    const graph = this.#file.sections.find(({ kind, name }) => kind === "graph" && (name || this.#entry) === this.#entry);
+    const [bytes, size] = graph ? [this.#file.bytes + graph.offset, graph.size] : [0, 0];
+    const json = this.#runtime.made((at) => exports.tenon_describe_program(this.#open(), bytes, size, at));
     try {
       return { ...JSON.parse(memory.text(json)), sections: this.#file.sections };
     } finally {

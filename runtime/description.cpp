@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "format/graph_generated.h"
 #include "runtime/error.h"
 #include "runtime/kernel_text.h"
 
@@ -27,8 +28,8 @@ const char* kind_text(SlotKind kind) {
 
 class Describer {
  public:
-  Describer(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of)
-      : graph_(graph), frame_(frame), loops_of_(loops_of) {}
+  Describer(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of, const std::vector<std::string>& names)
+      : graph_(graph), frame_(frame), loops_of_(loops_of), constants_(names) {}
 
   std::string json() {
     uint32_t slot = 0, task = 0;
@@ -66,9 +67,11 @@ class Describer {
     const int64_t bytes = elements < 0 ? -1 : elements * static_cast<int64_t>(tenon_dtype_size(slot.dtype));
     const int64_t offset = frame_ == nullptr ? -1 : frame_->offsets[number];
     const int64_t first = slot.source.task == kNone ? -1 : int64_t{slot.source.task};
-    return text_of("{\"type\": ", json_string(type_text(graph_, slot)), ", \"kind\": \"", kind_text(slot.kind),
-                   "\", \"root\": ", slot.root, ", \"bytes\": ", bytes, ", \"offset\": ", offset,
-                   ", \"first\": ", first, ", \"last\": ", slot.last_task, "}");
+    const bool is_named = slot.kind == SlotKind::Constant && slot.position < constants_.size();
+    const std::string name = is_named ? constants_[slot.position] : "";
+    return text_of("{\"name\": ", json_string(name), ", \"type\": ", json_string(type_text(graph_, slot)),
+                   ", \"kind\": \"", kind_text(slot.kind), "\", \"root\": ", slot.root, ", \"bytes\": ", bytes,
+                   ", \"offset\": ", offset, ", \"first\": ", first, ", \"last\": ", slot.last_task, "}");
   }
 
   std::string task_json(uint32_t number) {
@@ -93,9 +96,28 @@ class Describer {
   const TaskGraph& graph_;
   const Frame* frame_;
   const LoopsOf& loops_of_;
+  const std::vector<std::string>& constants_;           // their names
   std::vector<std::string> texts_;                      // of loops
   std::map<std::string, size_t, std::less<>> numbers_;  // in texts_
 };
+
+// Of the lines `%w: f32[4] = parameter "fc.weight"` of a graph's text; those of inputs stand in its first line.
+std::vector<std::string> leaf_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view value = line.substr(std::min(line.find(" = "), line.size()));
+    const bool is_leaf = value.starts_with(" = parameter \"") || value.starts_with(" = buffer \"");
+    if (!is_leaf) continue;
+    std::string& name = names.emplace_back();
+    for (size_t at = value.find('"') + 1; at < value.size() && value[at] != '"'; ++at) {
+      at += value[at] == '\\' && at + 1 < value.size() ? 1 : 0;
+      name += value[at];
+    }
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -135,8 +157,31 @@ LoopsOf loops_of_file(const TaskGraph& graph) {
   };
 }
 
-std::string describe_program(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of) {
-  return Describer(graph, frame, loops_of).json();
+std::string describe_program(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of,
+                             const std::vector<std::string>& names) {
+  return Describer(graph, frame, loops_of, names).json();
+}
+
+std::vector<std::string> constant_names(const TaskGraph& graph, std::span<const std::byte> graph_section) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(graph_section.data());
+  flatbuffers::Verifier verifier(bytes, graph_section.size());
+  if (!format::VerifyGraphTextBuffer(verifier)) return {};
+  const format::GraphText& from = *format::GetGraphText(bytes);
+  const std::vector<std::string> leaves = leaf_names(from.text()->string_view());
+  if (leaves.size() != from.leaves()->size()) return {};
+  std::map<std::pair<uint64_t, uint64_t>, std::string> names;
+  const auto add = [&](const format::Blob& place, const std::string& name) {
+    const auto found = names.emplace(std::pair(place.offset(), place.size()), name).first;
+    if (found->second != name) found->second.clear();
+  };
+  for (uint32_t i = 0; i < leaves.size(); ++i) add(*from.leaves()->Get(i), leaves[i]);
+  for (uint32_t i = 0; from.packed() && i < from.packed()->size(); ++i) {
+    const format::Packed& part = *from.packed()->Get(i);
+    if (part.place() && part.leaf() < leaves.size()) add(*part.place(), leaves[part.leaf()]);
+  }
+  std::vector<std::string> found;
+  for (const format::Blob& blob : graph.constants) found.push_back(names[{blob.offset(), blob.size()}]);
+  return found;
 }
 
 }  // namespace tenon::runtime

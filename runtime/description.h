@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,14 +23,21 @@ using LoopsOf = std::function<std::string(uint32_t task)>;
 LoopsOf loops_of_file(const TaskGraph& graph);
 
 //     {"name": "main", "inputs": [{"name": "x", "slot": 0}], "outputs": ..., "states": ..., "symbols": ...,
-//      "slots": [{"type": "f32[2, 4]", "kind": "temporary", "root": 3, "bytes": 32, "offset": 0, "first": 0, "last":
-//      1}], "tasks": [{"name": "relu", "kind": "kernel", "ops": ["relu"], "place": "", "inputs": [0], "outputs": [3],
+//      "slots": [{"name": "", "type": "f32[2, 4]", "kind": "temporary", "root": 3, "bytes": 32, "offset": 0,
+//                 "first": 0, "last": 1}],
+//      "tasks": [{"name": "relu", "kind": "kernel", "ops": ["relu"], "place": "", "inputs": [0], "outputs": [3],
 //                 "device": "", "loops": 0}],
 //      "loops": ["for v0 in 8 ..."], "plan": {"bytes": 64, "least": 64}}
 //
 // Slots name tasks by number: `first` writes them, and `last` reads them last. Sizes and the plan of memory follow from
 // `frame`; without one, as for sizes that no run has set yet, they are -1 and null. Tasks with the same loops share
-// their text.
-std::string describe_program(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of);
+// their text. The names of slots are those of constants: `names`, in the order of constants, or none.
+std::string describe_program(const TaskGraph& graph, const Frame* frame, const LoopsOf& loops_of,
+                             const std::vector<std::string>& names = {});
+
+// The names of the constants of a program from a file, in order: that of the parameter or buffer whose bytes they are,
+// in the graph that the file holds for the program. Empty for a constant that was computed from others, and for bytes
+// that several share. No names at all where the section is no such graph.
+std::vector<std::string> constant_names(const TaskGraph& graph, std::span<const std::byte> graph_section);
 
 }  // namespace tenon::runtime

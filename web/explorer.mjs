@@ -63,18 +63,50 @@ export function repeatedParts(keys, start = 0, end = keys.length) {
   return [...repeatedParts(keys, start, part.start), part, ...repeatedParts(keys, part.start + length, end)];
 }
 
+// Modules of consecutive tasks: [{name, first, end}], by the names of weights that each task reads. The module of
+// "blocks.0.norm.weight" is "blocks.0": up to the first number after what all names begin with. A task that reads weights
+// of several modules belongs to the last; one that reads none, to the module of the task before it.
+export function modulesOf(weights) {
+  const paths = weights.map((names) => names.map((name) => name.split(".")));
+  const all = paths.flat();
+  let common = 0;
+  while (all.every((path) => path.length > common + 1 && path[common] === all[0][common]) && all.length > 1) ++common;
+  const moduleOf = (path) => {
+    const number = path.slice(common, -1).findIndex((part) => /^\d+$/.test(part));
+    return number < 0 ? "" : path.slice(0, common + number + 1).join(".");
+  };
+  const modules = [];
+  let last = { name: "" };
+  paths.forEach((own, task) => {
+    const name = own.length > 0 ? (own.map(moduleOf).findLast(Boolean) ?? "") : last.name;
+    if (name !== last.name) modules.push((last = { name, first: task }));
+    last.end = task + 1;
+  });
+  return modules.filter(({ name, first, end }) => name !== "" && end - first > 1);
+}
+
 class Program {
   constructor({ description, profile }) {
     Object.assign(this, description);
     this.tasks = description.tasks.map((task, number) => ({ ...task, number, time: null }));
     for (const time of profile?.tasks ?? []) this.tasks[time.task].time = time;
     this.total = this.tasks.reduce((sum, { time }) => sum + (time ? time.end - time.start : 0), 0);
-    this.blocks = this.#findBlocks();
+    const names = new Map([...this.inputs, ...this.states].map(({ name, slot }) => [slot, name]));
+    this.slots = description.slots.map((slot, number) => ({ ...slot, name: names.get(number) ?? slot.name }));
+    this.blocks = modulesOf(this.tasks.map(({ inputs }) => this.weights(inputs)));
+    this.hasModules = this.blocks.length > 0;
+    if (!this.hasModules) this.blocks = this.#findRepeated();
     this.blockOf = this.tasks.map(() => -1);
     this.blocks.forEach(({ first, end }, block) => this.blockOf.fill(block, first, end));
   }
 
-  #findBlocks() {
+  /** The names of weights among slots. */
+  weights(slots) {
+    const roots = slots.map((slot) => this.slots[this.slots[slot].root]);
+    return roots.filter(({ kind, name }) => name && (kind === "constant" || kind === "state")).map(({ name }) => name);
+  }
+
+  #findRepeated() {
     const keys = this.tasks.map(({ name, outputs }) => `${name} ${outputs.map((slot) => this.slots[slot].type)}`);
     return repeatedParts(keys).flatMap(({ start, period, count }, part) =>
       Array.from({ length: count }, (_, i) => {
@@ -346,7 +378,7 @@ class Explorer {
     const { tasks, blocks, plan } = this.program;
     const facts = [
       ["tasks", `${tasks.length}`],
-      blocks.length > 0 && ["repeated parts", `${blocks.length}`],
+      blocks.length > 0 && [this.program.hasModules ? "modules" : "repeated parts", `${blocks.length}`],
       ...(this.report.facts ?? []),
       plan && ["temporaries, planned", bytesText(plan.bytes)],
       plan && plan.least > 0 && ["of the least possible", `${(plan.bytes / plan.least).toFixed(3)}x`],
@@ -366,7 +398,7 @@ class Explorer {
       this.closed = new Set(blocks.checked ? this.program.blocks.keys() : []);
       this.#layOut();
     });
-    const collapse = element("label", {}, blocks, " Collapse repeated parts");
+    const collapse = element("label", {}, blocks, ` Collapse ${this.program.hasModules ? "modules" : "repeated parts"}`);
     return element(
       "div",
       { class: "tools" },
@@ -397,7 +429,7 @@ class Explorer {
     const step = (by) => () => this.#step(by);
     this.graph = new Plot({
       label:
-        "The graph. Arrows select the task before and after, Enter opens and closes a repeated part, + and - zoom.",
+        "The graph. Arrows select the task before and after, Enter opens and closes a module or a repeated part, + and - zoom.",
       height: "min(62vh, 560px)",
       draw: (context, colour, view) => this.#drawGraph(context, colour, view),
       pick: (x, y) => this.#pickBox(x, y),
@@ -462,7 +494,9 @@ class Explorer {
       }
     }
     context.globalAlpha = 1;
-    for (const box of this.layout.boxes.filter(canSee)) this.#drawBox(context, colour, box, view.scale);
+    const seen = this.layout.boxes.filter(canSee);
+    this.graph.canvas.dataset.drawn = seen.length;
+    for (const box of seen) this.#drawBox(context, colour, box, view.scale);
   }
 
   #drawBox(context, colour, box, scale) {
@@ -505,8 +539,11 @@ class Explorer {
     const task = this.program.tasks[this.selected];
     if (task === undefined) return this.details.replaceChildren();
     const { slots, loops } = this.program;
-    const tensor = (slot) =>
-      element("li", {}, element("code", {}, slots[slot].type), ` ${slots[slot].kind}, ${bytesText(slots[slot].bytes)}`);
+    const tensor = (slot) => {
+      const { type, kind, bytes, root } = slots[slot];
+      const about = [slots[root].name, kind, bytesText(bytes)].filter(Boolean).join(", ");
+      return element("li", {}, element("code", {}, type), ` ${about}`);
+    };
     const list = (name, numbers) =>
       element("div", {}, element("h4", {}, name), element("ul", { class: "plain" }, ...numbers.map(tensor)));
     const block = this.program.blocks[this.program.blockOf[task.number]];

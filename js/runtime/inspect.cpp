@@ -17,12 +17,14 @@ std::shared_ptr<const Frame> frame_of(const LoadedProgram& program) {
 
 }  // namespace
 
-// JSON, which the caller frees.
-extern "C" tenon_status tenon_describe_program(const tenon_program* program, char** json) {
-  return guarded([&] {
+// JSON, which the caller frees. The bytes are the graph that the file holds for the program; none: nothing has a name.
+extern "C" tenon_status tenon_describe_program(const tenon_program* program, const std::byte* graph, size_t size,
+                                               char** json) {
+  return guarded([=] {
     const LoadedProgram& loaded = *program->shared->program;
     const std::shared_ptr<const Frame> frame = frame_of(loaded);
-    const std::string text = describe_program(loaded.graph(), frame.get(), loops_of_file(loaded.graph()));
+    const std::vector<std::string> names = constant_names(loaded.graph(), {graph, size});
+    const std::string text = describe_program(loaded.graph(), frame.get(), loops_of_file(loaded.graph()), names);
     *json = static_cast<char*>(std::malloc(text.size() + 1));
     if (*json == nullptr) throw std::bad_alloc();
     std::memcpy(*json, text.c_str(), text.size() + 1);

@@ -36,6 +36,8 @@ def count(page, selector):
 def make_model(folder):
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    for weight in model.parameters():  # those of both layers are equal at first, and a file has equal bytes once
+        torch.nn.init.normal_(weight)
     shapes = ({0: Dim("batch", min=1, max=8)},)
     save(export(model, (torch.randn(2, 4, 16),), dynamic_shapes=shapes), folder / "model.pt2")
 
@@ -65,6 +67,26 @@ def test_a_browser_shows_every_part(tenon, browse, tmp_path, model):
     assert re.search(r"%\w+.* = reduce add\(", loops)
     assert count(page, "[src], [href]") == 0
     page.screenshot(tmp_path / "page.png")
+
+
+def test_tasks_are_grouped_by_the_modules_of_their_weights(tenon, browse, tmp_path):
+    make_model(tmp_path)
+    assert tenon("compile", "model.pt2", "-o", "model.tenon").code == 0
+    size = json.loads(tenon("inspect", "model.tenon", "--json").out)["symbols"][0]["name"]
+    assert tenon("inspect", "model.tenon", "--size", f"{size}=3", "--html", "page.html").code == 0
+    page = browse("page.html", part="#task-1")
+    slots = page.run("JSON.parse(document.getElementById('data').textContent).description.slots")
+    weights = {key for key, _ in torch.nn.TransformerEncoderLayer(16, 2, 32).named_parameters()}
+    named = {each["name"] for each in slots if each["kind"] == "constant"}
+    assert {f"layers.{layer}.{name}" for layer in (0, 1) for name in weights} <= named
+    assert "modules\n2" in page.text("#facts")
+    shown = set()
+    page.run("document.querySelector('.plot canvas').focus()")
+    for _ in range(2):
+        shown.add(re.search(r"layers\.\d", page.text("#task p"))[0])
+        page.key("ArrowDown")
+    assert shown == {"layers.0", "layers.1"}
+    assert "layers.1." in page.text("#task ul")
 
 
 def test_names_are_no_markup(tenon, browse):

@@ -83,8 +83,8 @@ class Report {
   }
 
   std::string data() const {
-    const std::string description =
-        runtime::describe_program(graph_, context_->frame(), [this](uint32_t task) { return loops_of(task); });
+    const std::string description = runtime::describe_program(
+        graph_, context_->frame(), [this](uint32_t task) { return loops_of(task); }, constant_names());
     return json::object({{"description", description},
                          {"profile", profile_json()},
                          {"facts", facts()},
@@ -110,6 +110,14 @@ class Report {
                            {"flops", std::to_string(time.flops)}});
     });
     return json::object({{"note", json::string(fmt::format("Medians of {} runs.", profile_.runs))}, {"tasks", tasks}});
+  }
+
+  // Of an artifact: others have no table of their leaves.
+  std::vector<std::string> constant_names() const {
+    if (!runnable_.container()) return {};
+    const auto* section = runnable_.container()->find(format::SectionKind::kGraph, runnable_.entry());
+    if (section == nullptr) section = runnable_.container()->find(format::SectionKind::kGraph);
+    return section ? runtime::constant_names(graph_, section->bytes) : std::vector<std::string>();
   }
 
   std::string graph_text() const {
