@@ -59,7 +59,7 @@ void give_back(void* memory) {
     std::free(memory);
 }
 
-Exception* caught = nullptr;  // the innermost that is being handled
+thread_local Exception* caught = nullptr;  // the innermost that this thread is handling
 
 [[noreturn]] void throw_it(Exception* exception) {
   constexpr int kCppException = 0;  // the tag
