@@ -1,19 +1,26 @@
-// How fast files run in Node: for each file of the command line, ms to open it, of the first run and of the fastest of
-// the following ones. Inputs are all ones. $THREADS is how many threads run loops.
-import { readFileSync } from "node:fs";
+// How fast files and kernels run in Node and in browsers: bench/web.py calls these functions in both, and prints the table.
+import * as kernels from "../build/web/kernels.mjs";
 import { Tenon } from "../build/web/tenon.mjs";
 
-const SECONDS = 2; // of runs of a file
-const arrays = { f32: Float32Array, f64: Float64Array, i64: BigInt64Array, i32: Int32Array };
+const SECONDS = 2; // of runs
+const ARRAYS = { f32: Float32Array, f64: Float64Array, i64: BigInt64Array, i32: Int32Array };
 
-const tenon = await Tenon.load(undefined, { threads: Number(process.env.THREADS ?? 1) });
-for (const path of process.argv.slice(2)) {
-  const bytes = readFileSync(path);
+async function bytesAt(place) {
+  if (globalThis.document) return (await fetch(place)).arrayBuffer();
+  return (await import("node:fs/promises")).readFile(place);
+}
+
+const product = (shape) => shape.reduce((size, each) => size * each, 1);
+
+/** {threads, times} of a file: ms to open it, of the first run, and of the fastest of the others. Inputs are all ones. */
+export async function measureFile(place, threads) {
+  const tenon = await Tenon.load(undefined, { threads });
+  const bytes = await bytesAt(place);
   const start = performance.now();
   const program = tenon.open(bytes);
   const opened = performance.now() - start;
   const inputs = program.inputs.map(({ dtype, shape }) =>
-    new arrays[dtype](shape.reduce((size, each) => size * each, 1)).fill(dtype === "i64" ? 1n : 1),
+    new ARRAYS[dtype](product(shape)).fill(dtype === "i64" ? 1n : 1),
   );
   const times = [];
   for (const end = performance.now() + 1000 * SECONDS; times.length < 2 || performance.now() < end; ) {
@@ -22,6 +29,20 @@ for (const path of process.argv.slice(2)) {
     times.push(performance.now() - from);
   }
   program.close();
-  const row = [opened, times[0], Math.min(...times.slice(1))].map((ms) => ms.toFixed(2));
-  console.log([path.split("/").at(-1), ...row].join(" "));
+  return { threads: tenon.threads, times: [opened, times[0], Math.min(...times.slice(1))] };
+}
+
+/** Likewise of a matrix product that is written in JavaScript: ms to load the compiler, and to compile and run it first. */
+export async function measureKernel(size) {
+  const { load, Symbol, Tensor } = kernels;
+  const start = performance.now();
+  await load();
+  const loaded = performance.now();
+  const [m, k, n] = ["m", "k", "n"].map((name) => new Symbol(name));
+  const ones = () => new Tensor(new Float32Array(size * size).fill(1), [size, size]);
+  const matmul = ones().to(m, k).mul(ones().to(k, n)).sum(k);
+  matmul.compute();
+  const first = performance.now();
+  const { seconds } = matmul.benchmark(SECONDS);
+  return { threads: 1, times: [loaded - start, first - loaded, seconds * 1000] };
 }

@@ -22,7 +22,7 @@ export function modelChoice(models, { accept, onModel, onFile }) {
     { type: "file", accept, id: `file-${accept.length}`, onchange: () => input.files[0] && onFile(input.files[0]) }
   );
   const drop = element("div", { class: "drop" }, element("label", { for: input.id
-                       }, "Or drop a file here, or choose one: "), input);
+                       }, `Or drop a file (${accept.split(",").join(", ")}) here, or choose one: `), input);
   const over = (isOver) => (event) => {
     event.preventDefault();
     drop.classList.toggle("over", isOver);

@@ -27,7 +27,7 @@ export class LoopList {
       "div",
       {},
       this.tree,
-      element("div", { class: "tools small" }, ...this.buttons, element("label", {}, "by ", this.size)),
+      element("div", { class: "tools small" }, ...this.buttons, element("label", {}, "Split by ", this.size)),
       element("div", { class: "tools small" }, element("label", {}, "Edit as text ", this.typed)),
       element("p", { class: "soft" }, HELP),
     );

@@ -17,6 +17,7 @@ export class Pad {
       ...{ width: PIXELS, height: PIXELS, tabindex: 0, role: "application" },
       "aria-label": "Draw a digit. With keys: arrows move in an 8 by 8 grid, space fills or clears a cell.",
     });
+    this.hint = element("p", { class: "soft" }, "Draw a digit here. With keys: arrows and space.");
     this.#context = this.canvas.getContext("2d", { willReadFrequently: true });
     this.#listen();
     this.clear();

@@ -75,6 +75,11 @@ export function kernelOf(hash) {
 
 // ---- the worker -----------------------------------------------------------------------------------------------------
 
+// A worker that is loaded from a blob has the content security policy of this page: a kernel that somebody sent can send
+// nothing elsewhere. One that is loaded from a file has the policy that the server sends, which may be none.
+const SCRIPT = `import ${JSON.stringify(new URL("play_worker.mjs", import.meta.url))};`;
+const WORKER = URL.createObjectURL(new Blob([SCRIPT], { type: "text/javascript" }));
+
 class Bench {
   #worker = null;
   #waiting = new Map(); // {resolve, reject, timer} by number
@@ -91,7 +96,7 @@ class Bench {
   }
 
   #start() {
-    const worker = new Worker(new URL("play_worker.mjs", import.meta.url), { type: "module" });
+    const worker = new Worker(WORKER, { type: "module" });
     worker.onerror = (event) => this.#end(new Error(`the worker failed: ${event.message ?? "it could not be loaded"}`));
     worker.onmessage = ({ data: { number, result, error } }) => {
       const { resolve, reject, timer } = this.#waiting.get(number);

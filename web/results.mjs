@@ -21,12 +21,13 @@ export function drawPicture(canvas, { shape, data }) {
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
-/** The largest of some scores, as bars. `labels` are their names. */
+/** The largest of some scores, as bars; probabilities are parts of 1. `labels` are their names. */
 export function scoreBars(scores, labels, most = 10) {
   const best = [...scores.keys()].sort((a, b) => scores[b] - scores[a]).slice(0, most);
   const shown = scores.length <= most ? [...scores.keys()] : best;
   const low = Math.min(0, ...scores);
-  const high = Math.max(...scores);
+  const isProbability = low === 0 && Math.abs(scores.reduce((sum, score) => sum + score, 0) - 1) < 1e-3;
+  const high = isProbability ? 1 : Math.max(...scores);
   const row = (i) =>
     [element("span", {}, i === best[0] ? element("strong", {}, labels?.[i] ?? `${i}`) : (labels?.[i] ?? `${i}`)),
      element(

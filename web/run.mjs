@@ -29,7 +29,8 @@ class Telemetry {
   show(events, memory, whole) {
     const total = events.reduce((sum, { start, end }) => sum + end - start, 0);
     this.status.textContent =
-      `${timeText(total)} in ${events.length} tasks; at most ${bytesText(memory.peak)} of temporaries and results.`;
+      `${timeText(total)} in ${events.length} tasks; at most ${bytesText(memory.peak)} of temporaries and results. ` +
+      `The clock of this page counts in steps of ${crossOriginIsolated ? "5 µs" : "0.1 ms"}.`;
     const slowest = [...events].sort((a, b) => b.end - b.start - (a.end - a.start)).slice(0, 8);
     const row = ({ task, kind, start, end }) => {
       const bar =
@@ -104,7 +105,7 @@ function digitControls(session, report) {
   const root = element(
     "div",
     { class: "columns" },
-    element("div", {}, pad.canvas, element("div", { class: "tools" }, button("Clear", clear))),
+    element("div", {}, pad.canvas, pad.hint, element("div", { class: "tools" }, button("Clear", clear))),
     scores
   );
   const seven = new Float32Array(64);
@@ -280,7 +281,7 @@ class Page {
     this.place = element("div", { id: "model" });
     root.append(
       element("h1", {}, "Run a model"),
-      element("p", { class: "soft" }, "PyTorch models that Tenon compiled to WebAssembly run here. Nothing leaves it."),
+      element("p", { class: "soft" }, "PyTorch models that Tenon compiled to WebAssembly, in this page: nothing that you give them leaves it."),
       this.choice.root,
       this.progress,
       this.place,

@@ -153,7 +153,7 @@ class Page {
       "section",
       { "aria-label": "Draw a digit" },
       element("h2", {}, "Draw a digit"),
-      element("div", { class: "columns" }, element("div", {}, this.pad.canvas, tools), this.scores)
+      element("div", { class: "columns" }, element("div", {}, this.pad.canvas, this.pad.hint, tools), this.scores)
     );
   }
 

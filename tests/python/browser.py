@@ -25,25 +25,28 @@ def find_browser():
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
-class Files(http.server.SimpleHTTPRequestHandler):
-    """With `isolated`, pages may share memory between threads."""
-
-    isolated = False
-
-    def end_headers(self):
-        if self.isolated:
-            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
-            self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
-        super().end_headers()
-
-    def log_message(self, *_):
-        pass
+# With these headers, pages may share memory between threads.
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 
 
 @contextlib.contextmanager
-def served(folder, isolated=False):
-    """The address of a server of the folder."""
-    handler = functools.partial(type("Handler", (Files,), {"isolated": isolated}), directory=folder)
+def served(folder, headers=None, asked=None):
+    """The address of a server of the folder. `asked` is a list that gets the paths of requests."""
+
+    class Files(http.server.SimpleHTTPRequestHandler):
+        def end_headers(self):
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            super().end_headers()
+
+        def log_request(self, *_):
+            if asked is not None:
+                asked.append(self.path)
+
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Files, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
