@@ -32,6 +32,7 @@ struct FloatElement {
     const Bits ordered = (x & kSign) && magnitude != 0 ? static_cast<Bits>(~x) : static_cast<Bits>(x | kSign);
     return magnitude > limit ? kNan : ordered;
   }
+  static constexpr bool kHasNan = true;
   static bool is_nan(Key key) { return key == kNan; }
   static bool is_shared(Key key) { return key == kSign || key == kNan; }  // different elements may have this key
   static Storage element(Key key, Bits) { return key & kSign ? key ^ kSign : static_cast<Bits>(~key); }
@@ -43,6 +44,7 @@ struct IntegerElement {
   using Storage = Bits;
   using Key = Bits;
   static Key key(Storage x, Bits limit) { return x ^ limit; }
+  static constexpr bool kHasNan = false;
   static bool is_nan(Key) { return false; }
   static bool is_shared(Key) { return false; }
   static Storage element(Key key, Bits limit) { return key ^ limit; }

@@ -22,17 +22,19 @@ uint64_t key_at(const void* elements, int64_t position, uint64_t limit) {
 struct KeyAt {
   uint64_t (*of_element)(const void* elements, int64_t position, uint64_t limit);
   uint64_t limit;
+  bool has_nan;  // The largest key of an integer is that of a number.
+  bool is_nan(uint64_t key) const { return has_nan && key == kNan; }
   uint64_t operator()(const void* elements, int64_t position) const { return of_element(elements, position, limit); }
 };
 
 // Halves the line from `first` on. NaN in it counts as smaller than all else, as in PyTorch.
 int64_t place_in(const KeyAt& key_at, const void* lines, int64_t first, int64_t length, uint64_t value, bool right) {
-  if (value == kNan) return length;
+  if (key_at.is_nan(value)) return length;
   int64_t begin = 0, end = length;
   while (begin < end) {
     const int64_t middle = begin + (end - begin) / 2;
     const uint64_t key = key_at(lines, first + middle);
-    const bool is_behind = key != kNan && (right ? key > value : key >= value);
+    const bool is_behind = !key_at.is_nan(key) && (right ? key > value : key >= value);
     (is_behind ? end : begin) = is_behind ? middle : middle + 1;
   }
   return begin;
@@ -56,8 +58,9 @@ void for_each_integer(tenon_dtype dtype, int64_t size, const void* x, Body body)
 
 void tenon_searchsorted(const tenon_services* services, tenon_dtype dtype, tenon_searches searches, int right,
                         const void* sequence, const void* values, int64_t* places) {
-  const tenon::KeyAt key_at = tenon::with_element(
-      dtype, [](auto element, uint64_t limit) -> tenon::KeyAt { return {tenon::key_at<decltype(element)>, limit}; });
+  const tenon::KeyAt key_at = tenon::with_element(dtype, [](auto element, uint64_t limit) -> tenon::KeyAt {
+    return {tenon::key_at<decltype(element)>, limit, decltype(element)::kHasNan};
+  });
   const int64_t size = searches.lines * searches.values;
   tenon::in_parallel(services, 0, size, 8 * size, [&](int64_t begin, int64_t end) -> int64_t {
     for (int64_t i = begin; i < end; ++i) {

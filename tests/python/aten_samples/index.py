@@ -9,6 +9,7 @@ SORTED = torch.tensor([-2.0, 0.0, 0.0, 1.5, 4.0])
 SOUGHT = torch.tensor([[-3.0, 0.0, 1.0], [4.0, NAN, INF]])
 BAGS = [(args[:8], kwargs) for args, kwargs in CORE["aten._embedding_bag.default"] if len(args) < 9 or args[8] < 0]
 PADDED_BAGS = [((*args, -1)[:9], kwargs) for args, kwargs in CORE["aten._embedding_bag.default"]]
+EXTREMES = torch.tensor([-(2**63), 5, 2**63 - 1])
 SEARCHED = [
     call(SORTED, SOUGHT),
     call(SORTED, SOUGHT, right=True),
@@ -26,6 +27,8 @@ SEARCHED = [
     call(f(3, 0), f(3, 2)),
     call(f(5).sort()[0], f(0)),
     call(f(5).sort()[0], f()),
+    call(EXTREMES, EXTREMES),
+    call(EXTREMES, EXTREMES, right=True),
 ]
 
 SAMPLES = {
