@@ -41,6 +41,8 @@ class Comparison:
 def time_in_turns(calls: dict[str, Callable[[], object]], threads: int, effort: Effort) -> dict[str, list[Block]]:
     names = list(calls)
     blocks: dict[str, list[Block]] = {name: [] for name in names}
+    if not names:
+        return blocks
     gc.collect()
     gc.disable()
     try:

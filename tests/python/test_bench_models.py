@@ -50,6 +50,10 @@ def test_each_has_its_turn_in_every_round_and_another_is_first_in_each():
     assert {name: len(own) for name, own in found.items()} == {"a": 3, "b": 3, "c": 3}
 
 
+def test_no_calls_have_no_rounds():
+    assert rounds.time_in_turns({}, 1, rounds.Effort(rounds=3)) == {}
+
+
 def test_a_ratio_is_the_median_of_those_of_the_rounds():
     found = rounds.compare(blocks(1, 2, 10), blocks(2, 2, 15))  # 2, 1, 1.5
     assert (found.ratio, found.low, found.high, found.rounds) == (1.5, 1, 2, 3)
