@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "backends/cuda/schedule.h"
+#include "backends/other_machines.h"
 #include "driver/pipeline.h"
 #include "graph/evaluate.h"
 #include "loops/lower.h"
@@ -196,6 +197,19 @@ TEST(CudaBackend, SaysWhatAMachineWithoutAGpuLacks) {
   const auto program = compile_program(parse_graph("graph g(%x: f32[4]) {\n %y = neg(%x)\n return %y\n}").value(),
                                        {.devices = {"cuda"}});
   EXPECT_THAT(program.diagnostic().message, HasSubstr("device cuda needs a CUDA device"));
+}
+
+TEST(CudaBackend, CompilesForFilesWithoutAGpu) {
+  const auto backend = find_backend("cuda").value();
+  if (backend->is_available()) GTEST_SKIP() << "this machine has a GPU";
+  const Graph graph = parse_graph("graph g(%x: f32[4]) {\n %y = neg(%x)\n return %y\n}").value();
+  const ForOtherMachines devices_may_be_missing;
+  const Program program = compile_program(graph, {.devices = {"cuda"}}).value();
+  ASSERT_EQ(program.spaces.size(), 1u);
+  EXPECT_EQ(program.spaces[0].device, "cuda");
+  const auto run = attempt([&] { return program.run(std::vector{Tensor::zeros(DType::kF32, {4})}); });
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(run.diagnostic().message, HasSubstr("this machine has no GPU that Tenon can use"));
 }
 
 // ---- assembly -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from unittest.mock import MagicMock
 
+import numpy as np
 import pytest
 import tenon
 import torch
@@ -213,6 +214,47 @@ def test_the_doctor_tells_of_gpus():
     assert on_fake_gpu(program) == 'device "cuda" works: Fake GPU, with a driver for CUDA 13.0'
     missing = on_fake_gpu(program, TENON_CUDA_DRIVER="/nowhere/libcuda.so.1")
     assert missing.startswith('none for device "cuda": this machine has no driver for NVIDIA GPUs')
+
+
+def tenon_command(*args, cwd, driver):
+    environment = os.environ | {"TENON_CUDA_DRIVER": str(driver), "TENON_CUBLASLT": str(FAKE), "TENON_CACHE": "off"}
+    command = [ROOT / "build/bin/tenon", *args]
+    return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_a_file_for_gpus_is_made_without_one(tmp_path):
+    """Its only task on the GPU is a product, which the fake driver computes."""
+    model, x = torch.nn.Linear(64, 48).eval(), torch.randn(32, 64)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    nowhere = "/nowhere/libcuda.so.1"
+
+    made = tenon_command("compile", "model.pt2", "--device", "cuda", "-o", "model.tenon", cwd=tmp_path, driver=nowhere)
+    assert made.returncode == 0, made.stderr
+    assert "cuda and " in made.stdout
+
+    run = ("run", "model.tenon", "--input", "x.npy", "--output", "out")
+    refused = tenon_command(*run, "--device", "cuda", cwd=tmp_path, driver=nowhere)
+    assert refused.returncode != 0
+    assert "no program of the file runs on cuda here" in refused.stderr
+    assert "no driver for NVIDIA GPUs" in refused.stderr
+
+    for device, driver in ((), nowhere), (("--device", "cuda"), FAKE):
+        done = tenon_command(*run, *device, cwd=tmp_path, driver=driver)
+        assert done.returncode == 0, done.stderr
+        (result,) = (tmp_path / "out").glob("*.npy")
+        assert np.allclose(np.load(result), model(x).detach().numpy(), atol=1e-5)
+        result.unlink()
+
+
+def test_a_model_runs_on_no_gpu_that_is_not_there(tmp_path):
+    model, x = torch.nn.Linear(64, 48).eval(), torch.randn(32, 64)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", x.numpy())
+    run = ("run", "model.pt2", "--device", "cuda", "--input", "x.npy")
+    done = tenon_command(*run, cwd=tmp_path, driver="/nowhere/libcuda.so.1")
+    assert done.returncode != 0
+    assert "device cuda needs a CUDA device" in done.stderr
 
 
 def test_the_command_line_lists_the_device():

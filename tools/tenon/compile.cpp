@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "artifact_info.h"
+#include "backends/other_machines.h"
 #include "capture/whole_model.h"
 #include "codegen/target.h"
 #include "command.h"
@@ -329,6 +330,7 @@ void compile(const Options& options) {
     return write_training_file(options.model, options.training, requested_levels(options), options.output,
                                options.json);
   }
+  const ForOtherMachines devices_may_be_missing;
   const Captured captured = capture_model(options.model);
   if (options.emit == "graph") return give(to_string(captured.model.graph), options.output);
   if (writes_model(options)) return write_file_of(captured, options);

@@ -1,6 +1,7 @@
 // tenon explain: which device runs each node of a model, and why others do not.
 #include <memory>
 
+#include "backends/other_machines.h"
 #include "command.h"
 #include "driver/pipeline.h"
 #include "model.h"
@@ -27,6 +28,7 @@ struct Options {
 void explain(const Options& options) {
   ModelOptions reading = options.model;
   if (!is_pt2(reading.path)) reading.seed = 0;  // the values of parameters do not matter
+  const ForOtherMachines devices_may_be_missing;
   const ProgramOptions program_options{.devices = reading.devices};
   Module module = new_module(read_model(reading).graph);
   const auto stages = static_cast<size_t>(&stage_named("partition") - pipeline().data()) + 1;

@@ -6,9 +6,11 @@
 #include <map>
 #include <mutex>
 
+#include "backends/cuda/absent.h"
 #include "backends/cuda/schedule.h"
 #include "backends/device_backend.h"
 #include "backends/device_kernel.h"
+#include "backends/other_machines.h"
 #include "codegen/version.h"
 #include "graph/node_symbols.h"
 #include "loops/lower.h"
@@ -57,11 +59,8 @@ class CudaBackend : public DeviceBackend {
 
   std::string doc() const override { return "NVIDIA GPUs: PTX that the driver compiles, and cuBLASLt"; }
   int hardware_requirement() const override { return kCuda; }
-  std::string missing_hardware() const override { return opened().missing; }
-  std::shared_ptr<Device> device() const override {
-    if (!opened().missing.empty()) fail("device {} needs {}", name(), opened().missing);
-    return opened().device;
-  }
+  std::string missing_hardware() const override { return ForOtherMachines::is_on() ? "" : opened().missing; }
+  std::shared_ptr<Device> device() const override { return opened().device; }
   std::string identity() const override { return std::string(kName) + "\n" + codegen::compiler_version(); }
 
   loops::LoopTree schedule(const loops::IR& kernel) const override { return schedule_cuda(kernel); }
@@ -132,8 +131,8 @@ class CudaBackend : public DeviceBackend {
     }
   };
   struct Opened {
-    std::shared_ptr<Device> device;
-    std::string missing;  // why there is no device
+    std::shared_ptr<Device> device;  // of this machine, else an absent one
+    std::string missing;             // why there is none
   };
 
   // The first question opens the device, and the answer stays.
@@ -143,9 +142,15 @@ class CudaBackend : public DeviceBackend {
         opened_.device = runtime::open_device(name());
       } catch (const runtime::StatusError& error) {
         opened_.missing = fmt::format("a CUDA device ({})", error.message());
+        opened_.device = absent_cuda_device(options());
       }
     });
     return opened_;
+  }
+
+  std::string options() const {
+    const size_t colon = name().find(':');
+    return colon == std::string::npos ? "" : name().substr(colon + 1);
   }
 
   std::unique_ptr<Compiled> kernel_of(const loops::LoopTree& tree, Device::Code code, std::string text) const {
