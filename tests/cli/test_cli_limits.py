@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from cli_binary import TENON
-from waiting import handles, until
+from waiting import cpu_seconds, handles, until
 
 HUGE = {
     "linspace": "linspace() {start=0.0, end=1.0, steps=1099511627776}",
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_a_command_at_once(tmp_path):
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
-    until(lambda: handles(process, signal.SIGINT))
+    until(lambda: handles(process, signal.SIGINT) and cpu_seconds(process) > 0.3)  # it computes
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130

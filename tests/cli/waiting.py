@@ -1,5 +1,6 @@
 """Waiting for a state of another process: a pause of a fixed length would be too short on a busy machine."""
 
+import os
 import time
 from pathlib import Path
 
@@ -18,3 +19,9 @@ def handles(process, number):
     status = Path(f"/proc/{process.pid}/status").read_text()
     (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def cpu_seconds(process):
+    """Of a process that runs."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
