@@ -9,6 +9,7 @@
 #include "runtime/artifact.h"
 #include "runtime/checksum.h"
 #include "runtime/context.h"
+#include "runtime/description.h"
 #include "runtime/error.h"
 #include "tenon/device.h"
 
@@ -59,9 +60,10 @@ Input make_input(const runtime::TaskGraph& graph, const runtime::TensorSlot& slo
   return input;
 }
 
-// Twice: a second run meets the state that the first one left.
+// What is shown of the program, and two runs: the second one meets the state that the first one left.
 void run(const std::shared_ptr<const runtime::LoadedProgram>& program, const std::shared_ptr<runtime::States>& states) {
   const runtime::TaskGraph& graph = program->graph();
+  describe_program(graph, nullptr, loops_of_file(graph));
   std::vector<int64_t> symbols;
   for (const runtime::SymbolInfo& symbol : graph.symbols)
     symbols.push_back(std::clamp<int64_t>(3, symbol.low, symbol.high));
@@ -73,6 +75,7 @@ void run(const std::shared_ptr<const runtime::LoadedProgram>& program, const std
     context.set_input(inputs.size() - 1, inputs.back().tensor);
   }
   for (int i = 0; i < 2; ++i) context.run();
+  describe_program(graph, context.frame(), loops_of_file(graph));
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const tenon_tensor output = context.output_tensor(i);
     size_t bytes = tenon_dtype_size(output.dtype);
