@@ -13,6 +13,7 @@ endfunction()
 
 # For what is written with the compiler's headers: those that most of its files include, and the given ones.
 function(tenon_precompile target)
+  cmake_path(SET op NORMALIZE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/graph/op.h")
   tenon_precompile_only(${target} <algorithm> <functional> <map> <memory> <optional> <set> <string> <unordered_map>
-    <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/src/graph/op.h" ${ARGN})
+    <variant> <vector> <fmt/format.h> "${op}" ${ARGN})
 endfunction()
