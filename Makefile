@@ -338,7 +338,7 @@ bench-atalla: build ## ResNet-50, MobileNetV2 and BERT-base on Atalla, int8 and 
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.atalla $(ARGS)
 
 .PHONY: bench-web
-bench-web: build web ## Measure files in Node, by the code in them: a matmul, MobileNetV2; ARGS="matmul" selects
+bench-web: build web ## Measure files in Node and Chromium, by their code: a matmul, MobileNetV2; and pages; ARGS="matmul pages" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.web $(ARGS)
 
 .PHONY: bench-library
