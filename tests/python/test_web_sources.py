@@ -4,6 +4,7 @@ package, the pages and the rest."""
 
 import functools
 import json
+import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,16 @@ def test_kernels_agree_with_the_interpreter(built):
     const {{ exports, memory }} = await start(readFileSync("{built}/kernels-test.wasm"));
     console.log(JSON.stringify(memory.text(exports.agree(0, 200))));"""
     assert run(script) == ""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
+def test_the_command_line_runs_a_graph_in_node(built, tmp_path):
+    (tmp_path / "g.tg").write_text("graph g(%x: f32[4]) {\n  %y: f32[4] = relu(%x)\n  return %y\n}\n")
+    np.save(tmp_path / "x.npy", np.array([-1, 0, 2, 3], np.float32))
+    command = [ROOT / "build/bin/tenon", "run", "g.tg", "-i", "x.npy", "-o", "out", "--device", "wasm"]
+    environment = {**os.environ, "TENON_WEB": str(built)}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert np.load(tmp_path / "out/y.npy").tolist() == [0, 0, 2, 3]
 
 
 # ---- where there is no C++ library for wasm32 -----------------------------------------------------------------------
