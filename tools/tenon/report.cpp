@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "embedded/kExplorer.h"
 #include "embedded/kPageStyle.h"
 #include "html.h"
@@ -52,6 +54,17 @@ std::string without_markup(const std::string& text) {
 
 std::string fact(std::string_view what, const std::string& value) {
   return json::array({json::string(what), json::string(value)});
+}
+
+// Those that are parameters or buffers as they are, and not laid out for a kernel.
+std::vector<std::string> names_of_constants(const Program& program) {
+  std::map<const std::byte*, std::string> leaves;
+  for (const Leaf& leaf : program.source->leaves()) {
+    if (leaf.data.defined()) leaves.emplace(leaf.data.data(), leaf.name);
+  }
+  std::vector<std::string> names;
+  for (const Tensor& constant : program.constants) names.push_back(leaves[constant.data()]);
+  return names;
 }
 
 class Report {
@@ -112,9 +125,8 @@ class Report {
     return json::object({{"note", json::string(fmt::format("Medians of {} runs.", profile_.runs))}, {"tasks", tasks}});
   }
 
-  // Of an artifact: others have no table of their leaves.
   std::vector<std::string> constant_names() const {
-    if (!runnable_.container()) return {};
+    if (runnable_.compiled()) return names_of_constants(*runnable_.compiled());
     const auto* section = runnable_.container()->find(format::SectionKind::kGraph, runnable_.entry());
     if (section == nullptr) section = runnable_.container()->find(format::SectionKind::kGraph);
     return section ? runtime::constant_names(graph_, section->bytes) : std::vector<std::string>();
