@@ -141,14 +141,15 @@ class ConvolutionScheduler {
   // ---- loops ----
 
   // Loops over images, blocks of channels, and blocks of pixels. If there are few pixels, the loop over channels is
-  // outside of images, so that weights are read from memory once.
+  // outside of images, so that weights are read from memory once. Otherwise one image at a time stays in the cache.
   LoopSpecs outer() const {
     LoopSpecs loops = loops_over(c_.batch);
     Vars channels(c_.rows.begin(), c_.rows.end() - 1), pixels(c_.columns.begin(), c_.columns.end() - 1);
     Vars images = pixels;
     const bool are_few = about(ir_, c_.columns) <= about(ir_, c_.rows);
-    std::erase_if(images, [&](VarRef var) { return is_moved_along(var) || are_few; });
-    std::erase_if(pixels, [&](VarRef var) { return !is_moved_along(var) && !are_few; });
+    const auto is_outside = [&](VarRef var) { return !are_few && reads_all_weights(var); };
+    std::erase_if(images, [&](VarRef var) { return !is_outside(var); });
+    std::erase_if(pixels, is_outside);
     loops = joined(std::move(loops), joined(loops_over(images), loops_over(channels)));
     loops.push_back({.var = channel_, .step = tile_.columns});
     loops = joined(std::move(loops), loops_over(pixels));
@@ -156,11 +157,20 @@ class ConvolutionScheduler {
     return loops;
   }
 
-  // Whether a window moves along the variable. Otherwise the variable numbers images.
-  bool is_moved_along(VarRef var) const {
-    if (copies_image_) return true;
-    const Piece& piece = ir_.node(c_.b).as<View>()->pieces[0];
-    return std::ranges::none_of(piece.index, [&](const Expr& index) { return index == Expr(ir_.var(var).symbol()); });
+  // Whether all weights are read for each element of the variable: it numbers images, or rows of an image whose windows
+  // are one pixel, and the weights stay in the cache.
+  bool reads_all_weights(VarRef var) const {
+    bool is_behind_channels = false;
+    for (const Expr& index : ir_.node(c_.b).as<View>()->pieces[0].index) {
+      if (index == Expr(ir_.var(var).symbol())) return !is_behind_channels || (!copies_image_ && are_weights_cached());
+      is_behind_channels |=
+          std::ranges::any_of(c_.folded, [&](VarRef folded) { return depends_on(index, ir_.var(folded).symbol()); });
+    }
+    return false;
+  }
+
+  bool are_weights_cached() const {
+    return about(ir_, c_.rows) * about(ir_, c_.folded) <= machine_.l2_bytes / 2 / size_of(ir_.node(c_.a).dtype);
   }
 
   LoopSpecs lanes_of_channel(const Annotation& vectors, const Annotation& lanes) const {

@@ -136,6 +136,16 @@ TEST(ConvolutionSchedule, CopiesThePixelsThatWindowsOfOneReadWhereTheySkipOthers
   }
 }
 
+// Weights that the cache does not hold are read once for each image, others once for each row of pixels.
+TEST(ConvolutionSchedule, ReadsLargeWeightsOnceForEachImage) {
+  Conv conv{.batch = "8", .channels = 512, .out_channels = 512, .image = {14, 14}, .kernel = 1, .padding = 0};
+  const std::string large = scheduled(text_of(conv)).dump();
+  EXPECT_THAT(large, testing::HasSubstr("for i in 8 parallel\n  for k1 in 16 by 32\n    for k in 14\n")) << large;
+  conv.channels = 128;
+  const std::string small = scheduled(text_of(conv)).dump();
+  EXPECT_THAT(small, testing::HasSubstr("for i in 8 parallel\n  for k in 14\n    for k1 in 16 by 32\n")) << small;
+}
+
 TEST(ConvolutionSchedule, AgreesOnEverySizeAroundTheBlocks) {
   for (int64_t width : {1, 2, 7, 14, 15, 17, 29, 33}) {
     for (int64_t channels : {1, 15, 16, 33, 65}) {
