@@ -195,7 +195,7 @@ test-web: web-models browser ## Build the runtime for JavaScript and the pages, 
 	@cmake --build build/web --target kernels-test --parallel $(JOBS)
 	@.venv/bin/python -m pytest -q tests/python/test_web*.py $(PYTEST_ARGS)
 
-ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*LoaderOf.*:Relocations.*
+ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*NativeOps.*/sve*:*LoaderOf.*:Relocations.*
 
 .PHONY: test-arm
 test-arm: build arm64 ## Test code for AArch64 under qemu: ops, random kernels (PAIRS=1000 for each CPU), schedules, models, files

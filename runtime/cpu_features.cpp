@@ -151,9 +151,7 @@ struct Feature {
 
 constexpr Feature kFeatures[] = {
     {"aarch64", 0, 1},  // NEON, which every 64-bit CPU has
-    {"dotprod", 0, 20},
-    {"i8mm", 1, 13},
-    {"bf16", 1, 14},
+    {"dotprod", 0, 20}, {"i8mm", 1, 13}, {"bf16", 1, 14}, {"sve256", 2, 2}, {"sve512", 2, 4},
 };
 
 bool is_here(const Feature& feature) { return cpu_capabilities().words[feature.word] >> feature.bit & 1; }

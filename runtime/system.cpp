@@ -14,6 +14,7 @@
 
 #ifdef __linux__
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace tenon::runtime {
@@ -56,7 +57,9 @@ std::string program_path() {
 
 CpuCapabilities cpu_capabilities() {
 #ifdef __linux__
-  return {{::getauxval(AT_HWCAP), ::getauxval(AT_HWCAP2)}};
+  const int sve = ::prctl(PR_SVE_GET_VL);  // below 0: none
+  const uint64_t granules = sve < 0 ? 0 : static_cast<uint64_t>(sve & PR_SVE_VL_LEN_MASK) / 16;
+  return {{::getauxval(AT_HWCAP), ::getauxval(AT_HWCAP2), granules == 0 ? 0 : uint64_t{1} << granules}};
 #else
   return {};
 #endif

@@ -41,9 +41,10 @@ void use_system(const System* system) noexcept;
 // The file of the program that runs, with its links followed. Empty where the system does not tell.
 std::string program_path();
 
-// Features of the CPU, as the system tells them: AT_HWCAP and AT_HWCAP2 of Linux. 0 where the system does not tell.
+// Features of the CPU, as the system tells them: AT_HWCAP and AT_HWCAP2 of Linux, and bit n where SVE's registers have
+// n times 16 bytes. 0 where the system does not tell.
 struct CpuCapabilities {
-  uint64_t words[2];
+  uint64_t words[3];
 };
 CpuCapabilities cpu_capabilities();
 

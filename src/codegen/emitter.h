@@ -296,6 +296,7 @@ class Emitter {
   Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
   Value* x86_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
   Value* arm_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
+  Value* sve_call(llvm::Intrinsic::ID dot, Value* sum, Value* a, Value* b);
   Value* group_address(const Element& element, const DotTile& tile, int64_t step);
   void store_groups(const Element& to, const DotTile& tile, Value* groups);
   void copy_groups(const Element& to, const Element& from, const DotTile& tile);

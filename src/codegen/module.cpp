@@ -20,6 +20,8 @@
 namespace tenon::codegen {
 namespace {
 
+constexpr int kSveGranuleBits = 128;
+
 // LLVM would end the process if an operation has no instruction. This handler throws an Error through its frames
 // instead, which do not catch. Their memory leaks, and the TargetMachine is not used again.
 [[noreturn]] void throw_fatal(void*, const char* reason, bool) { fail("LLVM cannot generate this code: {}", reason); }
@@ -64,13 +66,17 @@ llvm::TargetMachine& machine_for(const Target& target) {
   return *machine;
 }
 
-// Vectors stay as wide as emitted: for some CPUs LLVM would split them.
+// Vectors stay as wide as emitted: for some CPUs LLVM would split them. With SVE they are as long as its registers.
 void add_attributes(llvm::Module& module, const Target& target) {
   const std::string bits = std::to_string(8 * target.vector_bytes);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr(llvm::Attribute::NoUnwind);
     if (!target.tuning.empty()) function.addFnAttr("tune-cpu", target.tuning);
+    if (target.sve_bits > 0) {
+      const auto granules = static_cast<unsigned>(target.sve_bits / kSveGranuleBits);
+      function.addFnAttr(llvm::Attribute::getWithVScaleRangeArgs(module.getContext(), granules, granules));
+    }
     if (target.arch != Arch::kX86) continue;
     function.addFnAttr("prefer-vector-width", bits);
     function.addFnAttr("min-legal-vector-width", bits);

@@ -85,8 +85,8 @@ class ObjectBatch {
 }  // namespace
 
 std::string object_key(const loops::LoopTree& tree, const Target& target) {
-  return fmt::format("{}\n{} {} {} {}\n{}", compiler_version(), target.triple, target.cpu, target.tuning,
-                     target.features, loops::key_of(tree.ir));
+  return fmt::format("{}\n{} {} {} {} {}\n{}", compiler_version(), target.triple, target.cpu, target.tuning,
+                     target.features, target.sve_bits, loops::key_of(tree.ir));
 }
 
 Objects compile_objects(std::span<const loops::LoopTree* const> trees, const Target& target, const ObjectCache* cache) {

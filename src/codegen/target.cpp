@@ -25,7 +25,7 @@ using namespace std::string_view_literals;
 using Features = std::set<std::string, std::less<>>;
 
 constexpr std::string_view kNative = "native", kX86Oldest = "x86-64-v2", kArm64 = "aarch64", kWasm32 = "wasm32",
-                           kWasm32Relaxed = "wasm32-relaxed", kNvptx64 = "nvptx64";
+                           kWasm32Relaxed = "wasm32-relaxed", kNvptx64 = "nvptx64", kSve = "+sve";
 
 constexpr std::array kX86OldestFeatures = {"cx16"sv, "popcnt"sv, "sahf"sv, "sse4.2"sv};  // psABI: beside SSE before it
 
@@ -182,11 +182,15 @@ Target arm_target(std::string_view name, std::string_view tuning, const Features
   return target;
 }
 
+// "neoverse-v1+sve256" is a CPU, and the length of its SVE registers, which LLVM does not know.
+std::string_view without_sve(std::string_view name) { return name.substr(0, name.find(kSve)); }
+
 bool is_arm_cpu(std::string_view name) {
-  return name == kArm64 || llvm::AArch64::parseCpu({name.data(), name.size()}).has_value();
+  const std::string_view cpu = without_sve(name);
+  return cpu == kArm64 || llvm::AArch64::parseCpu({cpu.data(), cpu.size()}).has_value();
 }
 
-Target named_arm(std::string_view name) {
+Target plain_arm(std::string_view name) {
   if (name == kArm64) return arm_target(name, "generic", {});
   const auto extensions = llvm::AArch64::parseCpu({name.data(), name.size()})->getImpliedExtensions();
   Features features;
@@ -194,6 +198,25 @@ Target named_arm(std::string_view name) {
     if (extensions.test(of_llvm)) features.emplace(feature);
   }
   return arm_target(name, name, features);
+}
+
+bool has_sve(std::string_view cpu) {
+  if (cpu == kArm64) return true;  // some have it
+  return llvm::AArch64::parseCpu({cpu.data(), cpu.size()})->getImpliedExtensions().test(llvm::AArch64::AEK_SVE);
+}
+
+Target named_arm(std::string_view name) {
+  const std::string_view cpu = without_sve(name);
+  Target target = plain_arm(cpu);
+  if (cpu == name) return target;
+  const std::string_view bits = name.substr(cpu.size() + kSve.size());
+  if (bits != "256" && bits != "512") fail("there is no CPU '{}': SVE is {}+sve256 or {}+sve512", name, cpu, cpu);
+  if (!has_sve(cpu)) fail("CPU '{}' has no SVE", cpu);
+  target.name = name;
+  target.features += ",+sve";
+  target.sve_bits = bits == "256" ? 256 : 512;
+  target.vector_bytes = target.sve_bits / 8;
+  return target;
 }
 
 #ifdef __aarch64__
@@ -206,8 +229,10 @@ Target native_target() {
 }
 #endif
 
-// Whether a file asks it of the machine. Every AArch64 CPU has NEON.
-bool is_asked(Arch arch, std::string_view feature) { return arch == Arch::kX86 ? is_used(feature) : feature != "neon"; }
+// Whether a file asks it of the machine. Every AArch64 CPU has NEON. SVE is asked for with its length.
+bool is_asked(Arch arch, std::string_view feature) {
+  return arch == Arch::kX86 ? is_used(feature) : feature != "neon" && feature != "sve";
+}
 
 // ---- the others -----------------------------------------------------------------------------------------------------
 
@@ -290,6 +315,7 @@ std::string needed_features(const Target& target) {
     if (features[begin] == '+' && is_asked(target.arch, feature)) add(feature);
     begin = end + 1;
   }
+  if (target.sve_bits > 0) add(fmt::format("sve{}", target.sve_bits));
   return needed;
 }
 

@@ -24,6 +24,7 @@ struct Target {
 
   int vector_bytes;      // bytes of the widest vector registers that arithmetic should use
   int vector_registers;  // number of registers of that width
+  int sve_bits;          // length of SVE's registers: the code runs with no other; 0: the code has no SVE
   int index_bits;        // bits of a pointer
   bool has_fma;          // a*b + c is one instruction
   bool has_relaxed_fma;  // the same for vectors, where it may round twice: an engine's choice
@@ -38,8 +39,9 @@ struct Target {
 };
 
 // Names: `native` (the CPU of this machine, or $TENON_CPU), x86-64-v2 to -v4 and every CPU of LLVM that has x86-64-v2
-// (sapphirerapids, znver5, ...), aarch64 and every AArch64 CPU of LLVM (neoverse-n1, cortex-a76, ...), wasm32,
-// wasm32-relaxed, nvptx64. Throws an Error for an unknown name or an older CPU, with target_names().
+// (sapphirerapids, znver5, ...), aarch64 and every AArch64 CPU of LLVM (neoverse-n1, cortex-a76, ...), those with SVE
+// also with the length of its registers (neoverse-v1+sve256, a64fx+sve512), wasm32, wasm32-relaxed, nvptx64. Throws an
+// Error for an unknown name or an older CPU, with target_names().
 Target find_target(std::string_view name);
 std::vector<std::string> target_names();  // the common ones
 

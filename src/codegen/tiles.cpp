@@ -345,24 +345,49 @@ Value* Emitter::x86_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* 
   return b_.CreateIntrinsic(dot, {}, {sum, a, b});
 }
 
+namespace {
+
+struct ArmDot {
+  llvm::Intrinsic::ID neon, sve;
+};
+constexpr ArmDot kArmBF16{llvm::Intrinsic::aarch64_neon_bfdot, llvm::Intrinsic::aarch64_sve_bfdot};
+constexpr ArmDot kArmMixed{llvm::Intrinsic::aarch64_neon_usdot, llvm::Intrinsic::aarch64_sve_usdot};
+constexpr ArmDot kArmSigned{llvm::Intrinsic::aarch64_neon_sdot, llvm::Intrinsic::aarch64_sve_sdot};
+constexpr ArmDot kArmUnsigned{llvm::Intrinsic::aarch64_neon_udot, llvm::Intrinsic::aarch64_sve_udot};
+
+}  // namespace
+
 Value* Emitter::arm_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
-  using namespace llvm::Intrinsic;
-  const bool is_bf16 = tile.name == kDotBF16;
   const auto elements = static_cast<unsigned>(tile.k * lanes_);
-  auto* const type = llvm::FixedVectorType::get(is_bf16 ? b_.getBFloatTy() : b_.getInt8Ty(), elements);
+  auto* const type = llvm::FixedVectorType::get(tile.name == kDotBF16 ? b_.getBFloatTy() : b_.getInt8Ty(), elements);
   a = b_.CreateBitCast(a, type);
   b = b_.CreateBitCast(b, type);
-  const auto call = [&](ID dot, Value* to, Value* x, Value* y) {
-    return b_.CreateIntrinsic(dot, {sum->getType(), type}, {to, x, y});
+  const auto call = [&](const ArmDot& dot, Value* to, Value* x, Value* y) {
+    return target_.sve_bits > 0 ? sve_call(dot.sve, to, x, y)
+                                : b_.CreateIntrinsic(dot.neon, {sum->getType(), type}, {to, x, y});
   };
-  if (is_bf16) return call(aarch64_neon_bfdot, sum, a, b);
-  if (tile.name == kDotSigned) return call(aarch64_neon_sdot, sum, a, b);
-  if (tile.name == kDotUnsigned) return call(aarch64_neon_udot, sum, a, b);
-  if (target_.has_vnni) return call(aarch64_neon_usdot, sum, a, b);
+  if (tile.name == kDotBF16) return call(kArmBF16, sum, a, b);
+  if (tile.name == kDotSigned) return call(kArmSigned, sum, a, b);
+  if (tile.name == kDotUnsigned) return call(kArmUnsigned, sum, a, b);
+  if (target_.has_vnni) return call(kArmMixed, sum, a, b);
   // a * b = (a - 128) * b + 64 * b + 64 * b, where a - 128 is signed.
   Value* const less = b_.CreateXor(a, llvm::ConstantInt::get(type, 0x80));
   Value* const half = llvm::ConstantInt::get(type, 64);
-  return call(aarch64_neon_sdot, call(aarch64_neon_sdot, call(aarch64_neon_sdot, sum, less, b), half, b), half, b);
+  return call(kArmSigned, call(kArmSigned, call(kArmSigned, sum, less, b), half, b), half, b);
+}
+
+// SVE's instructions take vectors whose length LLVM does not know. Ours fill them, so that putting them in costs
+// nothing.
+Value* Emitter::sve_call(llvm::Intrinsic::ID dot, Value* sum, Value* a, Value* b) {
+  const auto scalable = [&](Value* value) {
+    const auto lanes = static_cast<unsigned>(lanes_of(value) * 128 / target_.sve_bits);  // of each 128 bits
+    auto* const type = llvm::ScalableVectorType::get(value->getType()->getScalarType(), lanes);
+    return b_.CreateInsertVector(type, llvm::PoisonValue::get(type), value, b_.getInt64(0));
+  };
+  Value* const operands[] = {scalable(sum), scalable(a), scalable(b)};
+  std::vector<llvm::Type*> overloaded;
+  if (llvm::Intrinsic::isOverloaded(dot)) overloaded.push_back(operands[0]->getType());
+  return b_.CreateExtractVector(sum->getType(), b_.CreateIntrinsic(dot, overloaded, operands), b_.getInt64(0));
 }
 
 // The packing copy.

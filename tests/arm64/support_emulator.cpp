@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "support/diagnostic.h"
 
@@ -33,13 +34,14 @@ struct Pipes {
   Ends to = make_pipe(), from = make_pipe();
 };
 
-void start(const Pipes& pipes) {
+void start(const Pipes& pipes, int sve_bits) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, pipes.to.read, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, pipes.from.write, STDOUT_FILENO);
-  std::string emulator = kEmulator, server = kServer;
-  std::array<char*, 3> arguments = {emulator.data(), server.data(), nullptr};
+  std::string emulator = kEmulator, option = "-cpu", cpu = "max", server = kServer;
+  if (sve_bits > 0) cpu += ",sve-default-vector-length=" + std::to_string(sve_bits / 8);
+  std::array<char*, 5> arguments = {emulator.data(), option.data(), cpu.data(), server.data(), nullptr};
   pid_t process = 0;
   const int failure = ::posix_spawnp(&process, kEmulator, &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
@@ -56,15 +58,16 @@ std::string Arm64Emulator::missing() {
   return has_emulator ? "" : "there is no qemu-aarch64: say make arm64";
 }
 
-Arm64Emulator& Arm64Emulator::get() {
-  static Arm64Emulator emulator = [] {
-    if (const std::string text = missing(); !text.empty()) fail("{}", text);
-    std::signal(SIGPIPE, SIG_IGN);  // if the emulator ends, the next call fails
-    const Pipes pipes;
-    start(pipes);
-    return Arm64Emulator(::fdopen(pipes.from.read, "rb"), ::fdopen(pipes.to.write, "wb"));
-  }();
-  return emulator;
+Arm64Emulator& Arm64Emulator::get(int sve_bits) {
+  static std::map<int, Arm64Emulator> emulators;
+  const auto found = emulators.find(sve_bits);
+  if (found != emulators.end()) return found->second;
+  if (const std::string text = missing(); !text.empty()) fail("{}", text);
+  std::signal(SIGPIPE, SIG_IGN);  // if the emulator ends, the next call fails
+  const Pipes pipes;
+  start(pipes, sve_bits);
+  Arm64Emulator emulator(::fdopen(pipes.from.read, "rb"), ::fdopen(pipes.to.write, "wb"));
+  return emulators.emplace(sve_bits, std::move(emulator)).first->second;
 }
 
 int64_t Arm64Emulator::load(const std::string& object, const std::string& function) {

@@ -14,8 +14,8 @@ class Arm64Emulator {
  public:
   // What has to be there and is not, and what to do. Empty: nothing.
   static std::string missing();
-  // The emulator of this process. The first call starts it.
-  static Arm64Emulator& get();
+  // The emulator of this process, of a CPU whose SVE registers have this length (0: any). The first call starts it.
+  static Arm64Emulator& get(int sve_bits = 0);
 
   // The number of the kernel. Throws an Error with the complaint of the loader.
   int64_t load(const std::string& object, const std::string& function);

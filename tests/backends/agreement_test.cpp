@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "backends/cpp/cpp.h"
@@ -110,8 +112,14 @@ TEST_P(AgreementOnArm64, OfReferenceAndCode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cpus, AgreementOnArm64, ::testing::Values("aarch64", "neoverse-v2"),
-                         [](const auto& info) { return info.index == 0 ? "aarch64" : "neoverse_v2"; });
+std::string without_punctuation(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name = info.param;
+  std::ranges::replace_if(name, [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, AgreementOnArm64, ::testing::Values("aarch64", "neoverse-v2", "neoverse-v1+sve256"),
+                         without_punctuation);
 
 INSTANTIATE_TEST_SUITE_P(Shards, Agreement, ::testing::Range(0, kShards));
 

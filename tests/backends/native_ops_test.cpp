@@ -220,7 +220,9 @@ constexpr Maker kMakers[] = {{"gcc", test::kCompilers[0], by_compiler},
                              {"v3", "x86-64-v3", for_cpu},
                              {"v2", "x86-64-v2", for_cpu},
                              {"aarch64", "aarch64", in_emulator},
-                             {"neoverse_v2", "neoverse-v2", in_emulator}};
+                             {"neoverse_v2", "neoverse-v2", in_emulator},
+                             {"sve256", "neoverse-v1+sve256", in_emulator},
+                             {"sve512", "a64fx+sve512", in_emulator}};
 
 class NativeOps : public testing::TestWithParam<Maker> {
  protected:

@@ -57,9 +57,10 @@ CallFn in_this_process(const std::string& object) {
              auto arrays, auto sizes) { return call_fenced(function, arrays, sizes); };
 }
 
-CallFn in_emulator(const std::string& object) {
-  return [kernel = Arm64Emulator::get().load(object, codegen::kObjectFunction)](auto arrays, auto sizes) {
-    return Arm64Emulator::get().call(kernel, arrays, sizes);
+CallFn in_emulator(const std::string& object, int sve_bits) {
+  Arm64Emulator& emulator = Arm64Emulator::get(sve_bits);
+  return [&emulator, kernel = emulator.load(object, codegen::kObjectFunction)](auto arrays, auto sizes) {
+    return emulator.call(kernel, arrays, sizes);
   };
 }
 
@@ -96,7 +97,7 @@ std::vector<std::unique_ptr<Compiled>> compile_fenced(std::span<const loops::Loo
   std::vector<std::unique_ptr<Compiled>> kernels;
   for (size_t i = 0; i < trees.size(); ++i) {
     const std::string& object = objects.objects[objects.of_tree[i]];
-    CallFn call = is_emulated(target) ? in_emulator(object) : in_this_process(object);
+    CallFn call = is_emulated(target) ? in_emulator(object, target.sve_bits) : in_this_process(object);
     kernels.push_back(std::make_unique<FencedKernel>(std::move(call), trees[i]->ir));
   }
   return kernels;

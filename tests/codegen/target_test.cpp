@@ -55,6 +55,32 @@ TEST_F(TargetTest, CpusOfArm64DifferInDotProducts) {
   EXPECT_TRUE(find_target("neoverse-v2").has_bf16_dot);
 }
 
+TEST_F(TargetTest, SveIsForOneLengthOfRegisters) {
+  const Target target = find_target("neoverse-v1+sve256");
+  EXPECT_EQ(target.name, "neoverse-v1+sve256");
+  EXPECT_EQ(target.tuning, "neoverse-v1");
+  EXPECT_EQ(target.vector_bytes, 32);
+  EXPECT_EQ(level_of(target), "neoverse-v1+sve256");
+  EXPECT_EQ(needed_features(target), "aarch64,bf16,dotprod,i8mm,sve256");
+  EXPECT_EQ(find_target("a64fx+sve512").vector_bytes, 64);
+  EXPECT_EQ(needed_features(find_target("aarch64+sve512")), "aarch64,sve512");
+}
+
+TEST_F(TargetTest, SveThatIsNotThereIsAnError) {
+  const auto message_of = [](std::string_view name) -> std::string {
+    try {
+      find_target(name);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message_of("neoverse-n1+sve256"), "error: CPU 'neoverse-n1' has no SVE");
+  EXPECT_EQ(message_of("neoverse-v1+sve"),
+            "error: there is no CPU 'neoverse-v1+sve': SVE is neoverse-v1+sve256 or neoverse-v1+sve512");
+  EXPECT_THAT(message_of("haswell+sve256"), HasSubstr("there is no CPU 'haswell+sve256'"));
+}
+
 TEST_F(TargetTest, EveryCpuOfLlvmIsKnownByItsName) {
   EXPECT_TRUE(find_target("znver5").has_bf16_dot);
   EXPECT_TRUE(find_target("graniterapids").has_amx);

@@ -83,16 +83,15 @@ void expect_exact(const Dot& dot, int64_t m, int64_t n, int64_t k, Layout layout
                product(dot, std::to_string(m), std::to_string(n), std::to_string(k), layout, a_is_transposed));
 }
 
-constexpr int kArm64Lanes = 4;
-
-LoopTree arm64_product(const Dot& dot, int64_t m, int64_t n, int64_t k) {
-  return product(dot, std::to_string(m), std::to_string(n), std::to_string(k), Layout::kPacked, false, kArm64Lanes);
+LoopTree arm64_product(const char* cpu, const Dot& dot, int64_t m, int64_t n, int64_t k) {
+  return product(dot, std::to_string(m), std::to_string(n), std::to_string(k), Layout::kPacked, false,
+                 find_target(cpu).vector_bytes / 4);
 }
 
 // In the emulator, where the CPU is one of AArch64.
 void expect_exact_on(const char* cpu, const Dot& dot, int64_t m, int64_t n, int64_t k) {
   SCOPED_TRACE(fmt::format("{} x {} x {} of {} on {}", m, n, k, dot.tile, cpu));
-  const LoopTree tree = arm64_product(dot, m, n, k);
+  const LoopTree tree = arm64_product(cpu, dot, m, n, k);
   const std::vector<Tensor> inputs = {numbers(dot.a, {m, k}, 3), numbers(dot.b, {k, n}, 11)};
   const LoopTree* const trees[] = {&tree};
   const auto kernels = test::compile_fenced(trees, {.cpu = cpu, .use_cache = false});
@@ -233,7 +232,7 @@ TEST(Tiles, OfAnotherMachineAreAnError) {
 }
 
 TEST(Tiles, OfArm64AreInstructions) {
-  const auto code_of = [](const Dot& dot, const char* cpu) { return asm_of(arm64_product(dot, 8, 64, 8), cpu); };
+  const auto code_of = [](const Dot& dot, const char* cpu) { return asm_of(arm64_product(cpu, dot, 8, 64, 8), cpu); };
   EXPECT_THAT(code_of(kBF16, "neoverse-v2"), HasSubstr("\tbfdot\t"));
   EXPECT_THAT(code_of(kUnsigned, "neoverse-v2"), HasSubstr("\tusdot\t"));
   EXPECT_THAT(code_of(kMixed, "neoverse-v2"), HasSubstr("\tusdot\t"));
@@ -243,6 +242,16 @@ TEST(Tiles, OfArm64AreInstructions) {
   EXPECT_THAT(code_of(kUnsigned, "neoverse-n1"), Not(HasSubstr("usdot")));
 }
 
+TEST(Tiles, OfSveAreInstructionsOnItsRegisters) {
+  const auto code_of = [](const Dot& dot, const char* cpu) { return asm_of(arm64_product(cpu, dot, 8, 64, 8), cpu); };
+  EXPECT_THAT(code_of(kBF16, "neoverse-v1+sve256"), HasSubstr("\tbfdot\tz"));
+  EXPECT_THAT(code_of(kUnsigned, "neoverse-v1+sve256"), HasSubstr("\tusdot\tz"));
+  EXPECT_THAT(code_of(kSameSigned, "neoverse-v1+sve256"), HasSubstr("\tsdot\tz"));
+  EXPECT_THAT(code_of(kSameUnsigned, "neoverse-v1+sve256"), HasSubstr("\tudot\tz"));
+  const std::string f32 = scheduled_asm(matmul_graph(64, 64, 64, "f32"), "a64fx+sve512");
+  EXPECT_THAT(f32, ContainsRegex("\tfml[a]\tz[0-9]+\\.s"));
+}
+
 // Under qemu, whose bfdot rounds as the hardware does: these sums are exact.
 TEST(TilesOnArm64, AreExact) {
   struct Machine {
@@ -250,6 +259,7 @@ TEST(TilesOnArm64, AreExact) {
     std::vector<Dot> dots;
   };
   const Machine machines[] = {{"neoverse-v2", {kBF16, kUnsigned, kMixed, kSameSigned, kSameUnsigned}},
+                              {"neoverse-v1+sve256", {kBF16, kUnsigned, kMixed, kSameSigned, kSameUnsigned}},
                               {"neoverse-n1", {kUnsigned, kMixed, kSameSigned, kSameUnsigned}}};
   for (const auto& [cpu, dots] : machines) {
     if (const std::string why = test::cannot_run(cpu); !why.empty()) GTEST_SKIP() << why;

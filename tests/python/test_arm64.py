@@ -125,6 +125,17 @@ def test_a_file_without_code_for_the_cpu_says_what_is_missing(fat_files, tmp_pat
     assert "the file has no code for this CPU" in run(here)["here"]
 
 
+def test_code_for_sve_runs_where_its_registers_have_that_length(tmp_path):
+    models = ["narrow", "quantized_mlp", "bert", "mobilenet_v2"]
+    sve = [compiled(tmp_path, name, MODELS[name], "neoverse-v1+sve256") for name in models]
+    assert run(*sve, cpu="max,sve-default-vector-length=32") == dict.fromkeys(models, "as expected")
+    lacks = "for neoverse-v1+sve256 it lacks sve256"
+    assert all(lacks in said for said in run(*sve, cpu="max,sve-default-vector-length=64").values())
+    both = compiled(tmp_path, "both", MODELS["narrow"], "neoverse-v2,neoverse-v1+sve256")
+    for length in (16, 32, 64):
+        assert run(both, cpu=f"max,sve-default-vector-length={length}") == {"both": "as expected"}
+
+
 def test_a_file_with_code_for_arm_alone_is_compiled_again_here(tmp_path):
     path = compiled(tmp_path, "arm", MODELS["narrow"], "aarch64")
     _, (x,) = MODELS["narrow"]()
