@@ -67,3 +67,10 @@ def test_completion(tenon):
     assert completed(tenon, "run", "model.tenon", "--inp") == {"--input"}
     assert completed(tenon, "device", "che") == {"check"}
     assert completed(tenon, "device", "check", "npu.so", "--mod") == {"--model"}
+
+
+def test_completion_takes_the_name_of_a_shell(tenon):
+    assert tenon("completion", "bash").out == tenon("completion", "zsh").out == tenon("completion").out
+    refused = tenon("completion", "fish")
+    assert refused.code == 2
+    assert "fish not in {bash,zsh}" in refused.err

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,10 @@ std::string cases_of(const CLI::App& app, const std::string& path) {
 Command completion_command(CLI::App& tenon) {
   CLI::App* app =
       tenon.add_subcommand("completion", "Print a script that completes commands and options in bash and zsh");
+  const auto shell = std::make_shared<std::string>();
+  app->add_option("SHELL", *shell, "bash or zsh, which take the same script")->check(CLI::IsMember({"bash", "zsh"}));
   app->footer(kFooter);
-  return {app, [&tenon] { print(fmt::format(fmt::runtime(kScript), cases_of(tenon, ""))); }};
+  return {app, [&tenon, shell] { print(fmt::format(fmt::runtime(kScript), cases_of(tenon, ""))); }};
 }
 
 }  // namespace tenon::cli
