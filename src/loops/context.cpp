@@ -194,8 +194,12 @@ LoopValue LoopBuilder::compute(std::string_view op, const std::vector<LoopValue>
   return compute(op_named(op), operands);
 }
 
+// A constant with more bits is another constant: a scalar of its own would be a launch of its own on a device.
 LoopValue LoopBuilder::cast(const LoopValue& x, DType to) {
   if (dtype(x) == to) return x;
+  const auto* known = kernel_->ir.node(x.node).as<loops::Constant>();
+  if (known && is_narrow_float(dtype(x)) && to == tenon::wide(dtype(x)))
+    return {constant(to, round_to(dtype(x), std::get<double>(known->value))).node, x.dims};
   return {kernel_->ir.add_compute(op_named("cast"), {x.node}, present(x.dims), to), x.dims};
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <numbers>
 
 #include "backends/cuda/schedule.h"
 #include "backends/other_machines.h"
@@ -98,6 +99,12 @@ INSTANTIATE_TEST_SUITE_P(Shards, CudaAgreement, testing::Range(0, 8));
 
 // ---- marks and launches ---------------------------------------------------------------------------------------------
 
+std::vector<Tensor> random_inputs(const Graph& graph, test::Random& random) {
+  std::vector<Tensor> inputs;
+  for (ValueRef input : graph.inputs()) inputs.push_back(test::random_tensor(graph.type(input), {}, {-1, 1}, random));
+  return inputs;
+}
+
 LoopTree tree_of(std::string_view text) { return LoopTree(loops::parse(text).value()); }
 
 int64_t at(const Expr& expr, int64_t n) { return evaluate(expr, {{Symbol("N"), n}}); }
@@ -168,6 +175,48 @@ TEST(CudaLaunches, OfAProductAreOneCall) {
   EXPECT_EQ(at(product.a.row, 10), 64);
   EXPECT_EQ(at(product.b.row, 10), 96);
   EXPECT_EQ(product.d.address.buffer, 2u);
+}
+
+TEST(CudaLaunches, OfAProductWithOddColumnsAndUnitDimensionsAreOneCall) {
+  const Graph graph = parse_graph(
+                          "graph g(%x: bf16[1, 24, 64], %w: bf16[501, 64]) {\n"
+                          " %y = linear(%x, %w, none)\n return %y\n}")
+                          .value();
+  const LoopTree tree = schedule_cuda(lower(graph).value());
+  const CudaCode code = compile_cuda(tree);
+  ASSERT_EQ(code.steps.size(), 1u) << tree.dump();
+  const auto& product = std::get<CudaMatmul>(code.steps[0]);
+  EXPECT_EQ(product.operand, DType::kBF16);
+  EXPECT_EQ(product.result, DType::kBF16);
+  EXPECT_EQ(product.d.row, Expr(501));
+  EXPECT_EQ(product.d.address.buffer, 2u);
+  test::Random random(5);
+  const std::vector<Tensor> inputs = random_inputs(graph, random);
+  expect_as_reference(tree, inputs, {}, evaluate(graph, inputs).value());
+}
+
+TEST(CudaLaunches, OfAttentionMultiplyNarrowTensorsWhereTheyAre) {
+  const Graph graph = parse_graph(
+                          "graph g(%q: bf16[1, 48, 2, 16], %k: bf16[1, 48, 2, 16], %v: bf16[1, 48, 2, 16]) {\n"
+                          " %a = permute(%q) {dims=[0, 2, 1, 3]}\n %b = permute(%k) {dims=[0, 2, 1, 3]}\n"
+                          " %c = permute(%v) {dims=[0, 2, 1, 3]}\n"
+                          " %y = scaled_dot_product_attention(%a, %b, %c, none) {scale=0.25}\n"
+                          " %z = permute(%y) {dims=[0, 2, 1, 3]}\n return %z\n}")
+                          .value();
+  const LoopTree tree = schedule_cuda(lower(graph).value());
+  const CudaCode code = compile_cuda(tree);
+  ASSERT_EQ(code.steps.size(), 4u) << tree.dump();  // scores, softmax, mix, division
+  const auto& scores = std::get<CudaMatmul>(code.steps[0]);
+  EXPECT_EQ(scores.operand, DType::kBF16);
+  EXPECT_EQ(scores.result, DType::kF32);
+  EXPECT_NEAR(scores.alpha, 0.25 * std::numbers::log2e, 1e-6);
+  EXPECT_EQ(scores.a.address.buffer, 0u);
+  const auto& mix = std::get<CudaMatmul>(code.steps[2]);
+  EXPECT_EQ(mix.operand, DType::kBF16);
+  EXPECT_EQ(mix.b.address.buffer, 2u);
+  test::Random random(5);
+  const std::vector<Tensor> inputs = random_inputs(graph, random);
+  expect_as_reference(tree, inputs, {}, evaluate(graph, inputs).value());
 }
 
 TEST(CudaErrors, AreRecorded) {

@@ -4,7 +4,9 @@ bench/cuda/checks.py runs models on a GPU.
 """
 
 import contextlib
+import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,8 @@ import numpy as np
 import pytest
 import tenon
 import torch
+import transformers
+import zoo
 from tenon import device_names
 from tenon.capture.captured import Captured, Input, Output
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot
@@ -245,6 +249,47 @@ def test_a_file_for_gpus_is_made_without_one(tmp_path):
         (result,) = (tmp_path / "out").glob("*.npy")
         assert np.allclose(np.load(result), model(x).detach().numpy(), atol=1e-5)
         result.unlink()
+
+
+def narrow_model(name):
+    if name != "gpt2":
+        made = getattr(zoo, name)(True)
+        return made.module, made.args
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=501, use_cache=False)  # no multiple
+    return zoo.Outputs(zoo.made(transformers.GPT2LMHeadModel, config), "logits"), (zoo.tokens(2, 24, 501),)
+
+
+def kernels_on_cuda(name, folder):
+    """The scheduled kernels of a model in bf16, as text."""
+    module, args = narrow_model(name)
+    args = tuple(arg.bfloat16() if arg.is_floating_point() else arg for arg in args)
+    torch.export.save(torch.export.export(module.bfloat16(), args), folder / "model.pt2")
+    options = ("--device", "cuda", "--emit", "schedules")
+    done = tenon_command("compile", "model.pt2", *options, cwd=folder, driver="/nowhere/libcuda.so.1")
+    assert done.returncode == 0, done.stderr
+    kernels = [part.split("prepare")[0] for part in done.stdout.split("tenon loops 1\n      kernel ")[1:]]
+    return [kernel for kernel in kernels if not kernel.split()[0].endswith("_ahead")]  # runs once, on the CPU
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit"])
+def test_no_product_and_no_long_loop_of_a_model_is_left_to_one_thread(name, tmp_path):
+    products = 0
+    for kernel in kernels_on_cuda(name, tmp_path):
+        sizes = {var: int(size) for var, size in re.findall(r"var (\w+) = (\d+)\n", kernel)}
+        count = lambda names: math.prod(sizes[each.removeprefix("new ")] for each in names if each)  # noqa: B023, E731
+        muls = {ref: rest for ref, *rest in re.findall(r"(%\w+): \w+\[(.*?)\] = mul\((%\w+), (%\w+)\)", kernel)}
+        for line in kernel.splitlines():
+            loops = line.partition(" for ")[2].split(", ")
+            folded = re.search(r"= reduce add\((%\w+)\)", line)
+            dims, a, b = muls.get(folded[1], ("", "", "")) if folded else ("", "", "")
+            if a != b and count(dims.split(", ")) >= 1 << 14:  # no sum of squares
+                assert '"cublaslt"' in line, kernel
+                products += 1
+            if re.search(r": (f32|bf16)\[.*\] = (?!constant|read)", line):
+                assert loops != [""], f"a launch for one number: {line}\n{kernel}"
+            if not re.search("thread|block|tile", line):
+                assert count(loops) <= 64, f"one thread: {line}\n{kernel}"
+    assert products >= 5
 
 
 def test_a_model_runs_on_no_gpu_that_is_not_there(tmp_path):

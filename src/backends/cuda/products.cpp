@@ -1,6 +1,7 @@
 #include "backends/cuda/products.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/is_in.h"
 
@@ -20,7 +21,19 @@ struct Element {
   Compiler::Access access;
   Expr position;  // over counters
   DType dtype;
+  double scale = 1;  // what it is multiplied by
 };
+
+// The position of the factor among the inputs.
+std::optional<size_t> known_factor(const IR& ir, NodeRef ref) {
+  const Node& node = ir.node(ref);
+  if (!node.computes("mul") || node.dtype != DType::kF32) return {};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto* factor = ir.node(node.inputs[i]).as<Constant>();
+    if (factor && std::isnormal(std::get<double>(factor->value))) return i;
+  }
+  return {};
+}
 
 class ProductMatcher {
  public:
@@ -73,10 +86,12 @@ class ProductMatcher {
     last_ = sum_;
     std::set<NodeRef> known = {sum_, product_};
     for (NodeRef operand : ir_.node(product_).inputs) {
-      for (NodeRef at = operand; is_in(nodes, at); at = ir_.node(at).inputs[0]) {
+      NodeRef source;
+      for (NodeRef at = operand; is_in(nodes, at); at = source) {
         if (tree_.parent(tree_.find(at)) != tree_.parent(tree_.find(sum_))) return false;
         known.insert(at);
-        if (ir_.node(at).inputs.size() != 1) return false;
+        source = ir_.node(at).inputs.size() == 1 ? ir_.node(at).inputs[0] : scaled_operand(ir_, at);
+        if (!source) return false;
       }
     }
     if (!find_end(nodes, known)) return false;
@@ -131,10 +146,11 @@ class ProductMatcher {
     return true;
   }
 
-  // The element of memory that an operand is: behind casts from f16 and bf16, and views of one piece.
+  // The element of memory that an operand is: behind casts from f16 and bf16, views of one piece, and known factors.
   std::optional<Element> source_of(NodeRef operand) const {
     TreeRef reader = tree_.find(product_);
     DType dtype = ir_.node(operand).dtype;
+    double scale = 1;
     Compiler::Access access = compiler_.gen_access(operand, reader);
     while (access.node && !ir_.node(access.node).is_leaf() && tree_.contains(root_, tree_.find(access.node))) {
       const TreeRef leaf = tree_.find(access.node);
@@ -149,12 +165,27 @@ class ProductMatcher {
         if (!piece || dtype != node.dtype) return {};
         access = compiler_.gen_access(*piece, leaf);
         if (!compiler_.get_constraints(access).empty()) return {};
+      } else if (const std::optional<size_t> factor = known_factor(ir_, access.node)) {
+        scale *= std::get<double>(ir_.node(node.inputs[*factor]).as<Constant>()->value);
+        access = compiler_.gen_access(node.inputs[1 - *factor], leaf);
       } else {
         return {};
       }
     }
     if (access.memory == nullptr) return {};
-    return Element{access, compiler_.get_scoped_expr(access), dtype};
+    return Element{access, compiler_.get_scoped_expr(access), dtype, scale};
+  }
+
+  // The result may have dimensions of size 1 that the sum lacks.
+  std::optional<Expr> without_units(const Expr& position) const {
+    symbolic::Substitution first;
+    for (TreeRef loop : tree_.path(tree_.find(last_))) {
+      const VarRef var = tree_.loop(loop).var;
+      if (ir_.node(sum_).has(var) || ir_.folds(sum_, var)) continue;
+      if (!tree_.loop(loop).size.is_constant(1)) return {};
+      first.emplace(compiler_.counter(loop), 0);
+    }
+    return substitute(position, first);
   }
 
   bool find_elements() {
@@ -163,7 +194,9 @@ class ProductMatcher {
     if (!a || !b || a->dtype != b->dtype || !is_float(a->dtype)) return false;
     a_ = *a, b_ = *b;
     const Compiler::Access result = compiler_.gen_access(last_, tree_.find(last_));
-    d_ = {result, compiler_.get_scoped_expr(result), ir_.node(last_).dtype};
+    const std::optional<Expr> position = without_units(compiler_.get_scoped_expr(result));
+    if (!position) return false;
+    d_ = {result, *position, ir_.node(last_).dtype};
     const DType sums = ir_.node(sum_).dtype;
     if (sums != (a_.dtype == DType::kF64 ? DType::kF64 : DType::kF32)) return false;
     return d_.dtype == a_.dtype || d_.dtype == sums;
@@ -245,6 +278,7 @@ class ProductMatcher {
     step.m = max(m.size, 0), step.n = max(n.size, 0), step.k = max(k.size, 0), step.batch = max(batch.size, 0);
     step.operand = a_.dtype;
     step.result = d_.dtype;
+    step.alpha = a_.scale * b_.scale;
     const auto a = matrix(a_, m.size, m.a, k.size, k.a, batch.a);
     const auto b = matrix(b_, k.size, k.b, n.size, n.b, batch.b);
     const auto d = matrix(d_, m.size, m.d, n.size, n.d, batch.d);
@@ -270,6 +304,11 @@ class ProductMatcher {
 
 bool is_product_root(const LoopTree& tree, TreeRef root) {
   return tree.kind(root) == LoopTree::LOOP && tree.loop(root).annotation == Annotation{Mark::kTile, kProductTile};
+}
+
+NodeRef scaled_operand(const IR& ir, NodeRef ref) {
+  const std::optional<size_t> factor = known_factor(ir, ref);
+  return factor ? ir.node(ref).inputs[1 - *factor] : NodeRef();
 }
 
 std::optional<MatchedProduct> match_product(const Compiler& compiler, TreeRef root) {

@@ -241,6 +241,7 @@ class ProductScheduler {
 
   // The operand as it is, else a copy of it in scratch memory.
   void schedule(NodeRef sum) {
+    round_weights(ir_, sum);
     for (const auto& [copy_a, copy_b] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
       for (const End end : {End::kBias, End::kWrite, End::kSum}) {
         IR attempt = ir_;
@@ -258,23 +259,81 @@ class ProductScheduler {
     return view && view->only_piece() && view->only_piece()->where.empty();
   }
 
-  // The views and casts between an operand and memory, which the product reads through.
+  // The views, casts and scalings between an operand and memory, which the product reads through.
   static std::vector<NodeRef> makers_of(const IR& ir, NodeRef operand) {
     std::vector<NodeRef> makers;
-    for (NodeRef at = operand; !ir.node(at).is_leaf() && ir.consumers(at).size() == 1; at = ir.node(at).inputs[0]) {
+    for (NodeRef at = operand; !ir.node(at).is_leaf() && ir.consumers(at).size() == 1; at = made_of(ir, at)) {
       const bool casts = ir.node(at).computes("cast") && size_of(ir.node(ir.node(at).inputs[0]).dtype) == 2;
-      if (!casts && !is_plain_view(ir, at)) break;
+      if (!casts && !is_plain_view(ir, at) && !scaled_operand(ir, at)) break;
       makers.insert(makers.begin(), at);
     }
     return makers;
+  }
+
+  static NodeRef made_of(const IR& ir, NodeRef maker) {
+    const NodeRef scaled = scaled_operand(ir, maker);
+    return scaled ? scaled : ir.node(maker).inputs[0];
+  }
+
+  // Whether an array lies in memory for others, too, or rounds such an array.
+  static bool is_shared(const IR& ir, NodeRef array) {
+    const auto has_others = [&](NodeRef ref) { return !ir.node(ref).is_leaf() && ir.consumers(ref).size() > 1; };
+    const bool rounds = ir.node(array).computes("cast") && is_narrow_float(ir.node(array).dtype);
+    return has_others(array) || (rounds && has_others(ir.node(array).inputs[0]));
+  }
+
+  // What lies in memory behind the makers of an operand.
+  static NodeRef source_of(const IR& ir, NodeRef operand) {
+    const std::vector<NodeRef> makers = makers_of(ir, operand);
+    return makers.empty() ? operand : made_of(ir, makers[0]);
+  }
+
+  // The weights of a softmax are at most 1, for each row. They are multiplied in the dtype of the values that they
+  // weigh, as these have no more digits, and lie in the order of these.
+  static void round_weights(IR& ir, NodeRef sum) {
+    const NodeRef product = ir.node(sum).inputs[0];
+    const std::vector<NodeRef> inputs = ir.node(product).inputs;
+    for (size_t i = 0; i < 2; ++i) {
+      const NodeRef weights = inputs[i], values = inputs[1 - i];
+      if (!ir.node(weights).computes("exp2") || !is_shared(ir, weights) || !ir.node(values).computes("cast")) continue;
+      const DType narrow = ir.node(ir.node(values).inputs[0]).dtype;
+      if (!is_narrow_float(narrow) || ir.node(weights).dtype != DType::kF32) continue;
+      const std::vector<VarRef> vars = ir.node(weights).vars;
+      const NodeRef rounded = ir.add_compute(op_named("cast"), {weights}, vars, narrow);
+      const NodeRef wide = ir.add_compute(op_named("cast"), {rounded}, vars, DType::kF32);
+      ir.set_input(product, weights, wide);
+      ir.set_loops(rounded, loops_of_rounded(ir, sum, weights));
+      ir.set_loops(wide, ir.node(product).loops);
+      std::vector<NodeRef> order = ir.order();
+      std::erase_if(order, [&](NodeRef ref) { return ref == rounded || ref == wide; });
+      order.insert(std::ranges::find(order, weights) + 1, rounded);
+      order.insert(std::ranges::find(order, product), wide);
+      ir.set_order(std::move(order));
+      return;
+    }
+  }
+
+  // Those of the weights around each row, then what the sum folds.
+  static std::vector<LoopSpec> loops_of_rounded(const IR& ir, NodeRef sum, NodeRef weights) {
+    std::vector<LoopSpec> loops;
+    for (const LoopSpec& loop : ir.node(weights).loops) {
+      if (ir.folds(sum, loop.var)) break;
+      loops.push_back(loop);
+    }
+    for (VarRef var : ir.node(weights).vars) {
+      if (std::ranges::find(loops, var, &LoopSpec::var) == loops.end()) loops.push_back({.var = var});
+    }
+    loops[0].fresh = false;
+    return loops;
   }
 
   // In the order of an operand that lies in memory for others, too.
   static std::vector<VarRef> folded_of(const IR& ir, NodeRef sum) {
     std::vector<VarRef> folded = ir.folded_vars(sum);
     for (NodeRef operand : ir.node(ir.node(sum).inputs[0]).inputs) {
-      if (ir.node(operand).is_leaf() || ir.consumers(operand).size() == 1) continue;
-      const std::vector<LoopSpec>& loops = ir.node(operand).loops;
+      const NodeRef array = source_of(ir, operand);
+      if (!is_shared(ir, array)) continue;
+      const std::vector<LoopSpec>& loops = ir.node(array).loops;
       std::ranges::sort(folded, {},
                         [&](VarRef var) { return std::ranges::find(loops, var, &LoopSpec::var) - loops.begin(); });
       break;
@@ -318,8 +377,8 @@ class ProductScheduler {
         continue;
       }
       const std::vector<NodeRef> makers = makers_of(ir, operand);
-      const NodeRef source = makers.empty() ? operand : ir.node(makers[0]).inputs[0];
-      if (!ir.node(source).is_leaf() && ir.consumers(source).size() == 1) set_own_loops(ir, source, loops, placed);
+      const NodeRef source = source_of(ir, operand);
+      if (!ir.node(source).is_leaf() && !is_shared(ir, source)) set_own_loops(ir, source, loops, placed);
       nodes.insert(nodes.end(), makers.begin(), makers.end());
     }
     nodes.push_back(product);
@@ -358,8 +417,7 @@ class ProductScheduler {
     NodeRef at = sum;
     const auto next = [&](auto suits) {
       const std::vector<NodeRef> readers = ir.consumers(at);
-      if (readers.size() != 1 || ir.node(readers[0]).vars.size() != ir.node(sum).vars.size()) return false;
-      if (!suits(ir.node(readers[0]))) return false;
+      if (readers.size() != 1 || !has_elements_of(ir, sum, readers[0]) || !suits(ir.node(readers[0]))) return false;
       at = readers[0];
       return true;
     };
@@ -372,8 +430,22 @@ class ProductScheduler {
     }
     if (next([](const Node& node) { return node.computes("cast") && size_of(node.dtype) == 2; })) nodes.push_back(at);
     if (next([](const Node& node) { return node.as<Write>() != nullptr; })) nodes.push_back(at);
-    for (size_t i = before; i < nodes.size(); ++i) ir.set_loops(nodes[i], kept);
+    for (size_t i = before; i < nodes.size(); ++i) {
+      std::vector<LoopSpec> loops_of_node = kept;
+      for (VarRef var : ir.node(nodes[i]).vars) {
+        if (!ir.node(sum).has(var)) loops_of_node.push_back({.var = var});
+      }
+      ir.set_loops(nodes[i], std::move(loops_of_node));
+    }
     return nodes.size() > before;
+  }
+
+  // Whether a reader of the sum has an element for each of its own: other dimensions have one element.
+  static bool has_elements_of(const IR& ir, NodeRef sum, NodeRef reader) {
+    const std::vector<VarRef>& vars = ir.node(reader).vars;
+    return std::ranges::all_of(ir.node(sum).vars, [&](VarRef var) { return is_in(vars, var); }) &&
+           std::ranges::all_of(vars,
+                               [&](VarRef var) { return ir.node(sum).has(var) || ir.var(var).size.is_constant(1); });
   }
 
   // The operand becomes an array of its own, in the order of the tile's loops.
