@@ -33,7 +33,8 @@ class Arranger {
   Graph run() {
     for (const Node& node : source_.nodes()) {
       Value result;
-      if (is_pointwise(node) && !widens_bytes(source_, node)) result = before_reshape(node);
+      if (is_pointwise(node) && !widens_bytes(source_, node) && !widens_for_products(node))
+        result = before_reshape(node);
       if (is(node, "slice")) result = part_of(node);
       if (is(node, "conv")) result = in_one_row(node);
       rewriter_.replace_or_copy(node, result);
@@ -112,6 +113,15 @@ class Arranger {
   static bool widens_bytes(const Graph& graph, const Node& node) {
     return is(node, "cast") && is_integral(graph.type(node.results[0]).dtype) &&
            size_of(graph.type(node.operands[0]).dtype) == 1;
+  }
+
+  // Nor between it and the cast of a narrow float that nothing else reads: the wide tensor would be in memory.
+  bool widens_for_products(const Node& node) const {
+    if (!is(node, "cast") || !is_narrow_float(source_.type(node.operands[0]).dtype)) return false;
+    const auto& users = users_[node.results[0].id];
+    const auto multiplies = [&](uint32_t user) { return user != kOutside && is(source_.nodes()[user], "contract"); };
+    return !users.empty() && source_.type(node.results[0]).dtype == DType::kF32 &&
+           std::ranges::all_of(users, multiplies);
   }
 
   Value as_one_row(Builder& b, ValueRef image) {
