@@ -392,7 +392,7 @@ def test_what_a_thread_recorded_is_everybodys_when_it_has_ended():
     thread = threading.Thread(target=lambda: made.append(torch.ones(3).to("lazy") + 1))
     thread.start()
     thread.join()
-    for _ in range(100):  # Python's threads end a moment before the system's do
+    for _ in range(1200):  # Python's threads end a moment before the system's do
         tenon.lazy.mark_step()
         if tenon.lazy.metrics()["runs"]:
             break
