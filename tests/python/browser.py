@@ -109,7 +109,7 @@ class Browser:
                 assert "error" not in answer, answer
                 return answer["result"]
 
-    def _receive(self, seconds=60):
+    def _receive(self, seconds=300):
         while b"\0" not in self._left:
             assert select.select([self._read], [], [], seconds)[0], "the browser does not answer"
             piece = os.read(self._read, 1 << 20)
@@ -140,7 +140,7 @@ class Browser:
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 
-    def wait(self, script, seconds=30):
+    def wait(self, script, seconds=120):
         """Until the expression is true; returns its value. That of an element is true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

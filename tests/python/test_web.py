@@ -38,7 +38,7 @@ def drive(*steps, flags=(), threads=1):
     command = ["node", *flags, Path(__file__).with_name("web_driver.mjs"), WEB / "tenon.mjs"]
     environment = {**os.environ, "THREADS": str(threads)}
     text = json.dumps(steps)
-    done = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
@@ -564,9 +564,9 @@ process.exit(exports.run());"""
 def test_exceptions_are_those_of_cpp(tmp_path):
     sources = [Path(__file__).with_name("web_exceptions.cpp"), ROOT / "js/runtime/exceptions.cpp"]
     flags = ["--target=wasm32-wasi", "-std=c++20", "-O1", "-fno-rtti", "-fwasm-exceptions", "-mexec-model=reactor"]
-    subprocess.run(["clang++-19", *flags, *sources, "-o", tmp_path / "checks.wasm"], check=True, timeout=120)
+    subprocess.run(["clang++-19", *flags, *sources, "-o", tmp_path / "checks.wasm"], check=True, timeout=300)
     done = subprocess.run(
-        ["node", "-e", CALL_RUN, tmp_path / "checks.wasm"], capture_output=True, text=True, timeout=60
+        ["node", "-e", CALL_RUN, tmp_path / "checks.wasm"], capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stderr) == (0, ""), "the number of the check that fails"
 
@@ -623,7 +623,7 @@ def visit(tmp_path):
         def report():
             with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
                 try:
-                    return Site.reports.get(timeout=60)
+                    return Site.reports.get(timeout=300)
                 finally:
                     running.terminate()
 
@@ -651,7 +651,7 @@ def test_the_snippets_of_the_manual_run(folder):
     blocks = re.findall(r"^```js\n(.*?)^```$", (ROOT / "docs/web.md").read_text(), re.MULTILINE | re.DOTALL)
     script = folder / "manual.mjs"
     script.write_text("\n".join(blocks).replace('"./build/web/', f'"{WEB}/'))
-    done = subprocess.run(["node", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "f32 [ 2, 4 ] Float32Array(8)" in done.stdout
     assert "true invalid argument" in done.stdout

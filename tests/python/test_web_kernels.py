@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 
-def node(script, folder, timeout=120):
+def node(script, folder, timeout=300):
     """What a module prints that has all of kernels.mjs, as JSON."""
     path = folder / "script.mjs"
     path.write_text(
@@ -522,7 +522,7 @@ def test_a_user_of_the_types_compiles(tmp_path):
     command = ["tsc", *flags, "--lib", "es2022,dom", "user.mts"]
     for source, compiles in ((TYPED, True), (TYPED.replace("split(0, 4)", "split('0')"), False)):
         (tmp_path / "user.mts").write_text(source)
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert (done.returncode == 0) == compiles, done.stdout
 
 
@@ -537,7 +537,7 @@ def test_the_snippets_of_the_manual_run(tmp_path):
     blocks = re.findall(r"^```js\n(.*?)^```$", (ROOT / "docs/web-kernels.md").read_text(), re.MULTILINE | re.DOTALL)
     script = tmp_path / "manual.mjs"
     script.write_text("\n".join(blocks).replace('"./build/web/', f'"{WEB}/'))
-    done = subprocess.run(["node", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", script], cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "[ 64, 48 ] 32" in done.stdout
     assert "true invalid argument" in done.stdout

@@ -23,7 +23,7 @@ def node(script, folder):
     """What a module prints, as JSON."""
     path = folder / "script.mjs"
     path.write_text(script.replace("MODEL", json.dumps(str(MODEL))))
-    done = subprocess.run(["node", path], cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["node", path], cwd=folder, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return json.loads(done.stdout)
 
@@ -36,9 +36,9 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("package")
     npm = ["npm", "--offline", "--cache", folder / "cache", "--no-audit", "--no-fund", "--no-update-notifier"]
     pack = [*npm, "pack", "--silent", "--pack-destination", folder, WEB]
-    tarball = subprocess.run(pack, check=True, capture_output=True, text=True, timeout=120).stdout.split()[-1]
+    tarball = subprocess.run(pack, check=True, capture_output=True, text=True, timeout=300).stdout.split()[-1]
     (folder / "package.json").write_text('{"name": "user", "version": "1.0.0", "type": "module"}')
-    subprocess.run([*npm, "install", folder / tarball], cwd=folder, check=True, capture_output=True, timeout=120)
+    subprocess.run([*npm, "install", folder / tarball], cwd=folder, check=True, capture_output=True, timeout=300)
     return folder
 
 
@@ -70,10 +70,10 @@ def test_its_types_are_those_of_its_modules(installed):
     shutil.copy(Path(__file__).with_name("web_types.mts"), installed)
     flags = ["--noEmit", "--strict", "--target", "es2022", "--module", "node16", "--moduleResolution", "node16"]
     command = ["tsc", *flags, "--lib", "es2022,dom", "web_types.mts"]
-    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=installed, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout
     (installed / "web_types.mts").write_text('import { Tenon } from "tenon"; (await Tenon.load()).opens(3);')
-    assert subprocess.run(command, cwd=installed, capture_output=True, timeout=120).returncode != 0
+    assert subprocess.run(command, cwd=installed, capture_output=True, timeout=300).returncode != 0
     for module in ("tenon", "worker"):
         declared = set(re.findall(r"^export class (\w+)", (WEB / f"{module}.d.mts").read_text(), re.MULTILINE))
         exported = node(f'console.log(JSON.stringify(Object.keys(await import("{WEB}/{module}.mjs"))));', installed)
