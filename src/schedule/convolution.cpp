@@ -217,7 +217,7 @@ class ConvolutionScheduler {
         if (!is_shared || var != around[0].var) loops.push_back({.var = var});
       }
       if (loops.empty()) continue;
-      if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
+      if (!is_shared) share_first_long(loops);
       if (groups_ && ref == groups_->image) {
         interleave(loops);
       } else if (loops.back().annotation.mark == Mark::kNone) {
@@ -245,9 +245,11 @@ class ConvolutionScheduler {
     loops.push_back({.var = channel});
   }
 
-  LoopSpec& first_long(LoopSpecs& loops) const {
+  // Shares the first loop of several iterations between threads, unless its iterations are lanes or an instruction.
+  void share_first_long(LoopSpecs& loops) const {
     const auto found = std::ranges::find_if(loops, [&](const LoopSpec& loop) { return size(loop.var) > loop.step; });
-    return found == loops.end() ? loops.front() : *found;
+    LoopSpec& loop = found == loops.end() ? loops.front() : *found;
+    if (loop.annotation.mark == Mark::kNone) loop.annotation.mark = Mark::kParallel;
   }
 
   // Loops over folded variables, in the blocks in which weights are packed.
@@ -287,7 +289,7 @@ class ConvolutionScheduler {
       steps.pop_back();
     }
     loops = joined(std::move(loops), joined(std::move(steps), lanes));
-    if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
+    if (!is_shared) share_first_long(loops);
     for (NodeRef ref : c_.makes_a) ir_.set_loops(ref, loops_it_has(ir_, ref, loops));
   }
 

@@ -160,6 +160,23 @@ TEST(ByteConvolutionSchedule, AgreesOnPaddingWithAZeroPoint) {
   }
 }
 
+// The only long loop over the weights is over the lanes of the instruction that packs them.
+TEST(ByteConvolutionSchedule, AgreesOnWeightsOfOneBlock) {
+  for (const char* dtype : {"i8", "u8"}) {
+    for (int64_t filled : {0, 1}) {
+      expect_schedule_agrees(text_of({.batch = "2",
+                                      .channels = 4,
+                                      .out_channels = 16,
+                                      .image = {7, 17},
+                                      .kernel = 1,
+                                      .stride = 3,
+                                      .padding = 0,
+                                      .filled = filled,
+                                      .dtype = dtype}));
+    }
+  }
+}
+
 TEST(ByteConvolutionSchedule, AgreesOnGroupsAndOtherSigns) {
   for (int64_t groups : {2, 4, 8}) {
     expect_schedule_agrees(text_of({.batch = "2", .out_channels = 40, .stride = 2, .groups = groups}));
