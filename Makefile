@@ -201,11 +201,13 @@ test-web: web-models browser ## Build the runtime for JavaScript and the pages, 
 	@.venv/bin/python -m pytest -q tests/python/test_web*.py $(PYTEST_ARGS)
 
 ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*NativeOps.*/sve*:*LoaderOf.*:Relocations.*
+SVE_TESTS := ContractionSchedule.Agrees*:AttentionSchedule.Agrees*:-AttentionSchedule.*Lengths*
 
 .PHONY: test-arm
 test-arm: build arm64 ## Test code for AArch64 under qemu: ops, random kernels (PAIRS=1000 for each CPU), schedules, models, files
 	@TENON_ARM64_PAIRS=$(or $(PAIRS),1000) build/bin/tenon_tests --gtest_brief=1 --gtest_filter='$(ARM64_TESTS)'
 	@ctest --preset release --parallel $(JOBS) -R 'schedules for (aarch64|neoverse)' $(CTEST_ARGS)
+	@TENON_CPU=neoverse-v1+sve256 build/bin/tenon_tests --gtest_brief=1 --gtest_filter='$(SVE_TESTS)'
 	@.venv/bin/python -m pytest -q tests/python/test_arm64.py $(PYTEST_ARGS)
 
 .PHONY: lazy-ops
@@ -229,13 +231,21 @@ zoo-devices: build ## The same, where a device (loopback) runs half of the nodes
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) \
 	  --plugin build/accelerators/loopback.so --device loopback:claim=0.5,seed=1 $(ARGS)
 
-.PHONY: asan tsan
+.PHONY: asan tsan gcc clang-16 clang-16-is-there
 asan: | deps ## Build with AddressSanitizer and UBSan into build-asan, run the C++ tests
 tsan: | deps ## Build with ThreadSanitizer into build-tsan, run the C++ tests
-asan tsan:
+gcc: $(VENV_STAMP) | deps ## Build with g++ into build-gcc, where a warning is an error, run the C++ tests
+clang-16: $(VENV_STAMP) | deps clang-16-is-there ## The same with clang 16 into build-clang-16
+asan tsan gcc clang-16:
 	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
+
+clang-16-is-there: | deps
+	@command -v clang++-16 >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "clang-16: installing clang-16"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 clang-16 >/dev/null; }
 
 .PHONY: fuzz
 fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is found is left in build/fuzz
@@ -369,4 +379,4 @@ lint: $(VENV_STAMP) | deps ## Check style, and look for bugs with clang-tidy and
 
 .PHONY: clean
 clean: ## Remove what was built; .venv and the system packages stay
-	@rm -rf build build-gcc build-debug build-asan build-tsan compile_commands.json
+	@rm -rf build build-gcc build-clang-16 build-debug build-asan build-tsan compile_commands.json
