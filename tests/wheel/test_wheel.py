@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 MOST_BYTES = 25_000_000
 MOST_IMPORT_SECONDS = 0.150
+MOST_DEMO_SECONDS = 60
 MODEL = ROOT / "tests/golden/1.0/mlp.tenon"
 SYSTEM_LIBRARIES = {
     "libc",
@@ -254,13 +256,19 @@ def bare(with_torch, tmp_path_factory):
     return run
 
 
+def cpu_seconds_of_children():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_bert_compiles_within_a_minute_on_a_system_with_nothing_else(bare, with_torch):
-    start = time.perf_counter()
+    """In time of the processors, of which it uses more than one: the machine may be busy with other tests."""
+    start, before = time.perf_counter(), cpu_seconds_of_children()
     told = bare(with_torch.folder / "venv/bin/python", "-m", "tenon", "demo")
-    seconds = time.perf_counter() - start
+    seconds = cpu_seconds_of_children() - before
     assert "largest difference" in told
-    print(f"demo: {seconds:.0f} s")
-    assert seconds < 60
+    print(f"demo: {seconds:.0f} s of the processors, {time.perf_counter() - start:.0f} s by the wall")
+    assert seconds < MOST_DEMO_SECONDS
 
 
 def test_the_command_line_runs_on_a_system_with_nothing_else(bare, with_torch):

@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DIST = ROOT / "dist"
 UNREPAIRED = ROOT / "build-wheel"
+OBJECTS = ROOT / "build-wheel-objects"
 PLATFORM = "manylinux_2_34_x86_64"
 MOST_BYTES = 25_000_000
 FIRST_STABLE_ABI = (3, 12)
@@ -75,7 +76,8 @@ def environment(python, version):
 def build(programs, version):
     variables = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     shutil.rmtree(UNREPAIRED, ignore_errors=True)
-    options = ["-C", "build-dir=build-wheel-{wheel_tag}"]  # `pip install .` may have another compiler
+    # All wheels share these objects: CMake is configured anew for each environment. `pip install .` has others.
+    options = ["-C", f"build-dir={OBJECTS}"]
     if version >= FIRST_STABLE_ABI:
         options += ["-C", "wheel.py-api=cp312"]
     run(
