@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/allocator.h"
@@ -188,7 +189,10 @@ class Object {
   void read(const Section& section) {
     if (section.id == kStart)
       fail(TENON_UNSUPPORTED, "the object has a section of kind ", section.id, ", which cannot be loaded");
-    if (section.id == kData) read_segments(Reader(section.content));
+    if (section.id == kData) {
+      if (std::exchange(has_data_, true)) damaged();  // segments do not say which section has their bytes
+      read_segments(Reader(section.content));
+    }
     if (section.id != kCustom) return;
     Reader reader(section.content);
     const std::string name = reader.name();
@@ -226,6 +230,8 @@ class Object {
     for (uint32_t count = reader.number(); count > 0; --count) read.entries.push_back(read_relocation(reader));
     relocations.push_back(std::move(read));
   }
+
+  bool has_data_ = false;
 };
 
 // ---- the module -----------------------------------------------------------------------------------------------------

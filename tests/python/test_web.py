@@ -381,6 +381,26 @@ def test_damaged_code_is_an_error_and_never_a_trap(folder):
     assert set(statuses) <= {"bad file", "unsupported"}
 
 
+def test_two_sections_of_data_in_one_object_are_refused(folder):
+    """The bytes of the first were read from the second, past its end."""
+    path = compiled(folder, "wide", Wide(), torch.linspace(0.1, 30, 1000), "wasm32")
+    data = bytearray(path.read_bytes())
+    name = bytes([len("target_features")]) + b"target_features"
+    assert data.count(name) > 0
+    at = data.index(name)
+    while at >= 0:
+        begin = at - 1  # of the size, which is padded or a byte
+        while data[begin - 1] >= 0x80:
+            begin -= 1
+        assert data[begin - 1] == 0  # a custom section
+        data[begin - 1], data[at] = 11, 0  # data, in no segments
+        at = data.find(name)
+    mutant = folder / "two-data.tenon"
+    mutant.write_bytes(container.sealed(data))
+    [result] = drive(opened(mutant))
+    assert error_of(result)[0] == "bad file"
+
+
 # ---- threads --------------------------------------------------------------------------------------------------------
 
 
