@@ -15,7 +15,7 @@ namespace {
 FileContent read_runtime(const std::string& given) {
   const std::string package = given.empty() ? wasm::package_folder() : "";
   if (given.empty() && package.empty())
-    fail("there is no runtime for WebAssembly: say `make web`, or say in TENON_WEB where its package is");
+    fail("there is no runtime for WebAssembly: build it by `make web`, or say in TENON_WEB where its package is");
   const std::string path = given.empty() ? package + "/tenon.wasm" : given;
   FileContent content = read_file(path).value();
   if (!content.text().starts_with(std::string_view("\0asm\1\0\0\0", 8))) fail_at({path}, "is no WebAssembly module");
