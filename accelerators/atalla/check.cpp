@@ -31,8 +31,8 @@ struct Extent {
 };
 Extent extent(int64_t base, int64_t outer_first, int64_t outer_last, int64_t outer_step, int64_t inner_first,
               int64_t inner_last, int64_t inner_step) {
-  const auto [outer_low, outer_high] = std::minmax(outer_first * outer_step, (outer_last - 1) * outer_step);
-  const auto [inner_low, inner_high] = std::minmax(inner_first * inner_step, (inner_last - 1) * inner_step);
+  const auto [outer_low, outer_high] = std::minmax({outer_first * outer_step, (outer_last - 1) * outer_step});
+  const auto [inner_low, inner_high] = std::minmax({inner_first * inner_step, (inner_last - 1) * inner_step});
   return {base + outer_low + inner_low, base + outer_high + inner_high};
 }
 

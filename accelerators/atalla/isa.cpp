@@ -16,7 +16,7 @@ std::string tokens_text(uint8_t tokens) {
       const auto bit = signals ? signal(static_cast<Unit>(unit)) : wait(static_cast<Unit>(unit));
       if (tokens & bit) units += (units.empty() ? "" : ",") + std::string(name(static_cast<Unit>(unit)));
     }
-    if (!units.empty()) result += (signals ? " signal=" : " wait=") + units;
+    if (!units.empty()) result.append(signals ? " signal=" : " wait=").append(units);
   }
   return result;
 }

@@ -57,7 +57,7 @@ class Profit {
     for (uint32_t id = 0; id < owners_.size(); ++id) {
       for (uint32_t needed : flow_.needs[id]) {
         if (owners_[needed] != owners_[id] || levels[needed] != levels[id]) continue;
-        const auto [low, high] = std::minmax(root(needed), root(id));
+        const auto [low, high] = std::minmax({root(needed), root(id)});
         parent_[high] = low;
       }
     }

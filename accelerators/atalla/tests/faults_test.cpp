@@ -118,7 +118,7 @@ TEST_P(Faults, AreNamed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kBad), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kBad), [](const auto& each) { return each.param.name; });
 
 TEST(Faults, TokensCarryWhatOtherUnitsHaveDone) {
   // load -> compute -> store -> load: the second load may overwrite what the matmul read.

@@ -106,7 +106,7 @@ TEST_P(Layers, OtherMachines) {
     expect_result("cycles", {.size = size, .scratchpad_lines = 65536, .dma_bytes = 8, .dma_latency = 5});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Layers, testing::ValuesIn(kLayers), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Layers, testing::ValuesIn(kLayers), [](const auto& each) { return each.param.name; });
 
 // The bars of the machine: the array is busy in layers with many channels.
 const LayerCase kWide[] = {
@@ -156,7 +156,7 @@ TEST_P(WideLayers, TakeAsLongOnTheRtl) {
   EXPECT_EQ(cycles.counters.cycles, rtl.counters.cycles);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WideLayers, testing::ValuesIn(kWide), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, WideLayers, testing::ValuesIn(kWide), [](const auto& each) { return each.param.name; });
 
 TEST(Machines, SlowMemoryTakesLonger) {
   const Problem problem = random_problem({}, {.height = 64, .channels = 64, .outputs = 64}, 3);
