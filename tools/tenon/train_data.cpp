@@ -165,7 +165,7 @@ std::vector<int64_t> shuffled(int64_t count, int64_t seed, int64_t epoch) {
   std::mt19937_64 random(mixed(mixed(static_cast<uint64_t>(seed)) ^ static_cast<uint64_t>(epoch)));
   for (size_t i = order.size(); i > 1; --i) {
     // The high half of a product, as std::uniform_int_distribution differs between libraries.
-    const auto product = static_cast<unsigned __int128>(random()) * i;
+    const auto product = static_cast<__uint128_t>(random()) * i;
     std::swap(order[i - 1], order[static_cast<size_t>(product >> 64)]);
   }
   return order;
