@@ -14,7 +14,7 @@ std::string tokens_text(uint8_t tokens) {
     std::string units;
     for (int unit = 0; unit < kUnits; ++unit) {
       const auto bit = signals ? signal(static_cast<Unit>(unit)) : wait(static_cast<Unit>(unit));
-      if (tokens & bit) units += (units.empty() ? "" : ",") + std::string(name(static_cast<Unit>(unit)));
+      if (tokens & bit) units.append(units.empty() ? "" : ",").append(name(static_cast<Unit>(unit)));
     }
     if (!units.empty()) result.append(signals ? " signal=" : " wait=").append(units);
   }

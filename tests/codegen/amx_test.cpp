@@ -103,7 +103,7 @@ void tdpb(uint8_t c, uint8_t a, uint8_t b) {
 // A function of the IR that calls one of this process.
 template <class... Args>
 std::string emulated(std::string_view name, void (*function)(Args...)) {
-  const auto type_of = [](auto tag) {
+  [[maybe_unused]] const auto type_of = [](auto tag) {
     using T = typename decltype(tag)::type;
     return std::is_pointer_v<T> ? "ptr" : sizeof(T) == 1 ? "i8" : "i64";
   };

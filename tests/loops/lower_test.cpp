@@ -513,7 +513,7 @@ TEST(LoweredErrors, AnIndexOutOfRange) {
   const Value at = b.value(graph.add_input("at", {DType::kI64, {2}}));
   graph.set_outputs({b.op("index", {x, at}).ref(), b.op("index_put", {x, b.scalar(1, DType::kF32), at}).ref()});
   Tensor indices = Tensor::zeros(DType::kI64, {2});
-  for (const auto [index, works] : {std::pair(2, true), {-3, true}, {3, false}, {-4, false}}) {
+  for (const auto& [index, works] : {std::pair(2, true), {-3, true}, {3, false}, {-4, false}}) {
     indices.set_integer(1, index);
     EXPECT_EQ(run_as_loops(graph, {Tensor::zeros(DType::kF32, {3}), indices}).ok(), works) << index;
   }

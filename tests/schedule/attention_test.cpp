@@ -55,7 +55,7 @@ TEST(AttentionSchedule, ThreadsShareAllBatchesIfOneLoopHasTooFew) {
 }
 
 TEST(AttentionSchedule, HasNoArrayOfAllQueriesAndKeys) {
-  for (const std::string& attrs : {"", "causal=true"}) {
+  for (const std::string attrs : {"", "causal=true"}) {
     const LoopTree tree = scheduled(square(12, 1024, 64, attrs));
     const Compiler compiler(tree);
     int64_t largest = 0;

@@ -452,7 +452,7 @@ TEST(WindowSchedule, AgreesOnDepthwiseConvolutions) {
     }
   }
   expect_schedule_agrees(
-      text_of({.batch = "3", .padding = 2, .dilation = 2, .groups = 4, .out_channels = 4, .channels = 4}));
+      text_of({.batch = "3", .channels = 4, .out_channels = 4, .padding = 2, .dilation = 2, .groups = 4}));
   for (int64_t n : {0, 1, 4}) {
     expect_schedule_agrees(text_of({.batch = "N", .channels = 4, .out_channels = 4, .groups = 4, .has_bias = true}), n);
   }
