@@ -241,7 +241,8 @@ class QuantizedProducts {
     for (const Value& each : {w.scale, w.zero_point}) {
       if (!is_equal_along(each, b_summed)) return {};
     }
-    Value sum = b.contract(wide(b, p->a), wide(b, p->b), p->a_letters + "," + p->b_letters + "->" + p->out);
+    const Value wide_a = wide(b, p->a), wide_b = wide(b, p->b);
+    Value sum = b.contract(wide_a, wide_b, p->a_letters + "," + p->b_letters + "->" + p->out);
     const auto of_x = [&](Value v) { return over_result(b, v, p->a_letters, p->out); };
     const auto of_w = [&](Value v) { return over_result(b, v, p->b_letters, p->out); };
     const auto sums = [&](Value q, std::vector<int64_t> dims) {
@@ -255,7 +256,8 @@ class QuantizedProducts {
       if (x.zero_point) rest = rest - of_x(x.zero_point) * b.full(count, {}, DType::kI32);
       sum = sum - of_w(w.zero_point) * rest;
     }
-    return b.cast(sum, DType::kF32) * (of_x(x.scale) * of_w(w.scale));
+    const Value real = b.cast(sum, DType::kF32), x_scale = of_x(x.scale), w_scale = of_w(w.scale);
+    return real * (x_scale * w_scale);
   }
 
   // ---- convolutions ----
